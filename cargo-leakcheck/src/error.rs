@@ -1,0 +1,117 @@
+//! Everything that can go wrong with the tool itself, and the exit codes.
+//!
+//! An error says what happened, to what, and what to do. Test failures and leaks are no errors:
+//! they are verdicts.
+
+use std::io;
+
+use camino::Utf8PathBuf;
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A reason why the tool could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// cargo reported that the build failed; its own words have been shown.
+    #[error("the build failed: `{command}` ended with {status}")]
+    Build {
+        /// The command as it can be pasted into a shell.
+        command: String,
+        /// How it ended.
+        status: String,
+    },
+    /// A program could not be started, or did something unexpected.
+    #[error("cannot run `{command}`: {reason}")]
+    Command {
+        /// The command as it can be pasted into a shell.
+        command: String,
+        /// What happened.
+        reason: String,
+    },
+    /// An option that makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// No privileges for eBPF.
+    #[error(
+        "not allowed to load eBPF programs ({reason}); run as root, for example `sudo -E env \"PATH=$PATH\" cargo leakcheck`, \
+         or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
+    )]
+    Privileges {
+        /// What the kernel said.
+        reason: String,
+    },
+    /// The kernel lacks something.
+    #[error("the kernel cannot trace: {what}: {reason}")]
+    Kernel {
+        /// What was tried.
+        what: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A file could not be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    File {
+        /// `read`, `write`, `create` …
+        action: &'static str,
+        /// The file.
+        path: Utf8PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{path}: {reason}")]
+    Format {
+        /// The file.
+        path: Utf8PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A system call failed that should not.
+    #[error("{call} failed: {source}")]
+    System {
+        /// The call and what it was for.
+        call: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// How the whole run ended. The numbers are the process's exit codes; the table in the README is
+/// tested against them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Exit {
+    /// Every test passed and is clean.
+    Clean = 0,
+    /// Tests failed, none leaks.
+    Failed = 1,
+    /// Tests leak, none failed.
+    Leaks = 2,
+    /// Tests failed and tests leak.
+    FailedAndLeaks = 3,
+    /// No test was run.
+    NothingRan = 4,
+    /// Something could not be seen, so that no verdict is possible.
+    Incomplete = 10,
+    /// The tool could not do its work.
+    Tool = 11,
+    /// The build failed.
+    Build = 12,
+}
+
+impl Error {
+    /// The exit code for this error.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Build { .. } => Exit::Build,
+            _ => Exit::Tool,
+        }
+    }
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}

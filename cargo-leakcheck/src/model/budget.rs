@@ -1,0 +1,46 @@
+/// What a budget limits. Limits are inclusive: a test may use exactly its limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Bytes definitely and indirectly lost.
+    pub bytes: Option<u64>,
+    /// Blocks definitely and indirectly lost.
+    pub blocks: Option<u64>,
+    /// Bytes still reachable.
+    pub reachable_bytes: Option<u64>,
+    /// Blocks still reachable.
+    pub reachable_blocks: Option<u64>,
+    /// Bytes allocated in the window and alive at exit, whatever refers to them.
+    pub outstanding_bytes: Option<u64>,
+    /// Why this test's leaks are reported but not judged.
+    pub ignore: Option<String>,
+}
+
+/// Bytes in blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub struct Measure {
+    /// Sum of the requested sizes.
+    pub bytes: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+}
+
+impl Measure {
+    /// Adds one block of `bytes`.
+    pub fn add(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.blocks += 1;
+    }
+}
+
+impl std::ops::Add for Measure {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self { bytes: self.bytes + other.bytes, blocks: self.blocks + other.blocks }
+    }
+}
+
+impl std::iter::Sum for Measure {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::default(), std::ops::Add::add)
+    }
+}

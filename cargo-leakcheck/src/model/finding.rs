@@ -1,0 +1,105 @@
+use super::{Measure, Ran};
+use crate::snapshot::Loss;
+
+/// What is wrong with some blocks. The words are those of `ARCHITECTURE.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// No reference anywhere; of a lost cycle, the block that was allocated first.
+    DefinitelyLost,
+    /// Referenced only from lost blocks.
+    IndirectlyLost,
+    /// Referenced only by a disguised word (tag bits, unaligned), or from such a block.
+    PossiblyLost,
+    /// A chain of references leads to it from the root set.
+    StillReachable,
+    /// A free of a block that had been freed.
+    DoubleFree,
+    /// A free of an address that was never allocated.
+    UnknownFree,
+}
+
+/// Blocks of one kind with one call stack. `S` is the call stack: an index into
+/// `Snapshot::stacks` first, [`Frame`]s after symbolization.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding<S> {
+    /// What is wrong.
+    pub kind: FindingKind,
+    /// How much.
+    pub measure: Measure,
+    /// Where the blocks were allocated (or freed, for bad frees); none when the stack was lost.
+    pub stack: Option<S>,
+    /// For definitely lost blocks: what hangs below them and is lost with them.
+    pub below: Measure,
+    /// For still reachable blocks: the only running thread that holds them.
+    pub held_by: Option<String>,
+}
+
+/// One frame of a call stack; an inlined call is a frame of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Demangled name without hash; none where it is not known.
+    pub function: Option<String>,
+    /// Source file, as the debug information has it.
+    pub file: Option<String>,
+    /// Line, from 1.
+    pub line: Option<u32>,
+    /// Column, from 1.
+    pub column: Option<u32>,
+    /// File of the module the address is in.
+    pub module: Option<String>,
+    /// Address within that module (its ELF virtual address), or the raw address without a module.
+    pub address: u64,
+    /// Inlined into the frame that follows.
+    pub inlined: bool,
+    /// Whether the frame is the user's own code: not std, not an allocator, not the harness, not
+    /// the C or C++ runtime.
+    pub own: bool,
+}
+
+/// What a test's memory came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything was seen, nothing exceeds the budget.
+    Clean,
+    /// Something exceeds the budget: one reason a limit ("4096 B definitely lost in 1 block
+    /// (budget 0 B)").
+    Leaks(Vec<String>),
+    /// Something was not seen.
+    Incomplete(Vec<Loss>),
+    /// There was nothing to look at, or the budget says not to.
+    NotChecked(String),
+}
+
+/// The judged memory of one test.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// Findings, largest first within a kind, kinds in their order.
+    pub findings: Vec<Finding<Vec<Frame>>>,
+    /// Sums over the findings.
+    pub totals: Totals,
+    /// What was not seen.
+    pub losses: Vec<Loss>,
+    /// The verdict on what was seen.
+    pub verdict: Verdict,
+    /// Whether the verdict counts for the exit code (a failed test's leaks do not, by default).
+    pub counts: bool,
+}
+
+/// Sums over a test's findings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Definitely lost.
+    pub definitely_lost: Measure,
+    /// Indirectly lost.
+    pub indirectly_lost: Measure,
+    /// Possibly lost.
+    pub possibly_lost: Measure,
+    /// Still reachable.
+    pub still_reachable: Measure,
+    /// Double and unknown frees.
+    pub bad_frees: u64,
+}
+
+/// A test with its verdict.
+pub type CheckedTest = Ran<Judged>;

@@ -1,0 +1,11 @@
+//! The types that pass between stages. Plain data: no stage's logic lives here.
+
+mod budget;
+mod finding;
+mod target;
+mod test;
+
+pub use budget::{Budget, Measure};
+pub use finding::{CheckedTest, Finding, FindingKind, Frame, Judged, Totals, Verdict};
+pub use target::{TargetKind, TestBinary};
+pub use test::{Outcome, Output, PlannedTest, Ran, TestName, Window};

@@ -1,0 +1,53 @@
+use std::ffi::OsString;
+
+use camino::Utf8PathBuf;
+
+/// The kind of cargo target that a test binary was built from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TargetKind {
+    /// The unit tests of a library (proc-macro libraries included).
+    Lib,
+    /// The unit tests of a binary.
+    Bin,
+    /// An integration test.
+    Test,
+    /// An example with tests.
+    Example,
+    /// A benchmark, run as a test.
+    Bench,
+    /// A program given to `exec`.
+    Program,
+}
+
+/// An executable that holds tests, with the environment cargo would run it in.
+#[derive(Clone, Debug)]
+pub struct TestBinary {
+    /// Name of the package, empty for a program given to `exec`.
+    pub package: String,
+    /// Name of the target.
+    pub target: String,
+    /// Kind of the target.
+    pub kind: TargetKind,
+    /// The executable.
+    pub path: Utf8PathBuf,
+    /// Working directory of its tests.
+    pub directory: Utf8PathBuf,
+    /// The whole environment of its tests.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl TestBinary {
+    /// How reports name the binary: `package` for the library, `package::target` for an integration
+    /// test, `package::bin/target` and so on for the rest (as cargo-nextest does).
+    pub fn id(&self) -> String {
+        let Self { package, target, .. } = self;
+        match self.kind {
+            TargetKind::Lib => package.clone(),
+            TargetKind::Test => format!("{package}::{target}"),
+            TargetKind::Bin => format!("{package}::bin/{target}"),
+            TargetKind::Example => format!("{package}::example/{target}"),
+            TargetKind::Bench => format!("{package}::bench/{target}"),
+            TargetKind::Program => target.clone(),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Budget, TestBinary};
+
+/// Which part of a binary a test is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TestName {
+    /// A test that libtest (or a harness that speaks its protocol) listed.
+    Listed(String),
+    /// The whole executable, because it could not be listed or is a program; named after its target.
+    Unit(String),
+}
+
+impl TestName {
+    /// The name as reports show it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Listed(name) | Self::Unit(name) => name,
+        }
+    }
+}
+
+/// The part of a process's life in which allocations count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// From libtest's entry into the test body to its end, on its threads.
+    TestBody,
+    /// The whole process.
+    Process,
+}
+
+/// A test, ready to be run.
+#[derive(Clone, Debug)]
+pub struct PlannedTest {
+    /// The executable.
+    pub binary: Arc<TestBinary>,
+    /// The test's name.
+    pub name: TestName,
+    /// Arguments after the program's own name.
+    pub arguments: Vec<OsString>,
+    /// When allocations count.
+    pub window: Window,
+    /// The limits to judge it by.
+    pub budget: Budget,
+    /// Marked `#[should_panic]`, where that is known.
+    pub should_panic: bool,
+}
+
+/// How a test's process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Exit code 0.
+    Passed,
+    /// Another exit code.
+    Failed {
+        /// The code.
+        code: i32,
+    },
+    /// Ended by a signal.
+    Signalled {
+        /// Its number.
+        signal: i32,
+    },
+    /// Ended by us after its time was up.
+    TimedOut,
+    /// Did not start.
+    NotStarted {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What a test wrote, as far as it is kept.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+    /// Bytes cut out of the middle of either because there were too many.
+    pub dropped_bytes: u64,
+}
+
+/// A test that has run. `T` is what is known of its memory: a `Snapshot` first, a verdict later.
+#[derive(Clone, Debug)]
+pub struct Ran<T> {
+    /// The test.
+    pub test: PlannedTest,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Wall time.
+    pub duration: Duration,
+    /// What it wrote.
+    pub output: Output,
+    /// What is known of its memory.
+    pub memory: T,
+}

@@ -1,0 +1,187 @@
+//! What is known of a test's process at its exit. The seam: everything that needs the live process
+//! or privileges comes before it, everything after it is pure.
+
+use std::ops::Range;
+
+/// The state of one process at its exit.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Every block alive at exit, also those allocated outside the window, by ascending address.
+    pub blocks: Vec<Block>,
+    /// The call stacks that blocks and bad frees refer to by index.
+    pub stacks: Vec<CallStack>,
+    /// Frees of addresses that were not allocated, in the order seen.
+    pub bad_frees: Vec<BadFree>,
+    /// What was mapped where; a module that was unloaded stays listed after those alive.
+    pub mappings: Vec<Mapping>,
+    /// Memory to search for references: the roots.
+    pub roots: Vec<Root>,
+    /// Memory that holds blocks, to read their contents from; ascending, without overlap.
+    pub heap: Vec<Memory>,
+    /// What could not be seen. Only an empty list can be called clean.
+    pub losses: Vec<Loss>,
+    /// Blocks and bytes allocated in the window, freed or not.
+    pub allocated: crate::model::Measure,
+}
+
+/// An allocated block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Address the allocator returned.
+    pub address: u64,
+    /// Requested size in bytes; may be 0.
+    pub size: u64,
+    /// Index of its call stack; none outside the window, or when the stack was lost.
+    pub stack: Option<usize>,
+    /// Whether it was allocated inside the window and counts.
+    pub in_window: bool,
+    /// Owned by the C library or the loader for a thread's own needs (the dtv): never a finding.
+    pub runtime: bool,
+    /// Order of allocation: `CLOCK_MONOTONIC`, nanoseconds.
+    pub time_ns: u64,
+    /// Thread that allocated it.
+    pub thread: u32,
+}
+
+/// Return addresses, innermost first; the first is in the direct caller of the allocator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CallStack {
+    /// The addresses. Look up `address - 1`: a return address is behind its call.
+    pub frames: Vec<u64>,
+}
+
+/// A free of something that was not allocated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadFree {
+    /// The address.
+    pub address: u64,
+    /// It was a block once, and had been freed.
+    pub double: bool,
+    /// Index of the call stack.
+    pub stack: Option<usize>,
+}
+
+/// One line of `/proc/PID/maps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Addresses.
+    pub range: Range<u64>,
+    /// Offset of the start in the file.
+    pub offset: u64,
+    /// May be executed.
+    pub executable: bool,
+    /// The file or the kernel's name for it (`[heap]`); empty for anonymous memory.
+    pub path: String,
+}
+
+/// Bytes copied from the process.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// Address of the first byte.
+    pub address: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Memory that refers to blocks by itself.
+#[derive(Clone, Debug)]
+pub struct Root {
+    /// What it is.
+    pub kind: RootKind,
+    /// Its contents. Registers are stored as consecutive words at address 0.
+    pub memory: Memory,
+}
+
+/// Kinds of root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RootKind {
+    /// Static data of a module or another writable mapping.
+    Static,
+    /// Registers, live stack, thread-local storage or descriptor of a thread that was running when
+    /// the process ended and is not the main thread.
+    Thread {
+        /// Its id.
+        id: u32,
+        /// Its name (`/proc/PID/task/TID/comm`).
+        name: String,
+    },
+    /// The same of the main thread, or of the thread that ended the process.
+    Main,
+    /// The descriptor of a finished thread whose stack glibc keeps.
+    FinishedThread,
+}
+
+/// Something that was not seen, and which therefore makes a verdict impossible.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Loss {
+    /// The block table was full.
+    #[error("{count} blocks were not recorded because the block table is full; use --max-blocks")]
+    Blocks {
+        /// How many.
+        count: u64,
+    },
+    /// The stack table was full, or a stack could not be read.
+    #[error("{count} call stacks were not recorded because the stack table is full; use --max-stacks")]
+    Stacks {
+        /// How many.
+        count: u64,
+    },
+    /// Bad frees that found no room.
+    #[error("{count} bad frees were not recorded; the first ones are shown")]
+    BadFrees {
+        /// How many.
+        count: u64,
+    },
+    /// Results the tracer could not read.
+    #[error("{count} results of posix_memalign could not be read from the process")]
+    Results {
+        /// How many.
+        count: u64,
+    },
+    /// The log of a process was full.
+    #[error("{count} records cannot be listed because the log is full; use --max-blocks")]
+    Log {
+        /// How many.
+        count: u64,
+    },
+    /// The planted block was not seen.
+    #[error("the canary block was not seen: recording does not work in this process ({reason})")]
+    NoCanary {
+        /// What went wrong while planting it.
+        reason: String,
+    },
+    /// libtest never entered a test body.
+    #[error("no test body was entered")]
+    NoBody,
+    /// The binary has no allocator that can be traced.
+    #[error("allocator not covered: {reason}")]
+    Allocator {
+        /// Why.
+        reason: String,
+    },
+    /// A thread could not be followed.
+    #[error("{count} threads were not followed because the thread table is full; use --max-threads")]
+    Threads {
+        /// How many.
+        count: u64,
+    },
+    /// The process replaced itself.
+    #[error("the process replaced itself by exec; what it had allocated is unknown")]
+    Exec,
+    /// The process was gone before it could be looked at.
+    #[error("the process ended before it could be looked at: {reason}")]
+    Vanished {
+        /// What happened.
+        reason: String,
+    },
+    /// Memory that could not be read.
+    #[error("{bytes} bytes at {address:#x} ({name}) could not be read")]
+    Memory {
+        /// Where.
+        address: u64,
+        /// How much.
+        bytes: u64,
+        /// What is mapped there.
+        name: String,
+    },
+}

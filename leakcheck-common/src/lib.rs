@@ -1,0 +1,146 @@
+//! What the kernel side and the tool agree on: record layouts, limits, names.
+//!
+//! Every record is an array of 64-bit words in host byte order with the fields at fixed places, so
+//! that both sides read and write it without a cast. Change [`ABI_VERSION`] with any of them.
+#![no_std]
+#![forbid(unsafe_code)]
+
+/// Version of everything in this crate; an object with another version is refused at load.
+pub const ABI_VERSION: u32 = 1;
+
+/// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
+pub const BUDGET_SECTION: &str = "leakcheck_budget";
+
+/// First bytes of each budget record. A record is this magic, the length of its text as a 32-bit
+/// little-endian number, and the text: the test's path with its crate (`krate::module::test`), a
+/// line feed, then `key=value` lines (`bytes=0`, `ignore=reason`), each ended by a line feed.
+pub const BUDGET_MAGIC: [u8; 4] = *b"LKB1";
+
+/// Frames in a recorded call stack at most (the kernel's default `perf_event_max_stack`).
+pub const MAX_FRAMES: usize = 127;
+
+/// Words of one log page (see the `LOG` map of the kernel side).
+pub const LOG_PAGE_WORDS: usize = 256;
+
+/// Set in the page number of a log page that holds stack hashes rather than block addresses.
+pub const LOG_STACKS: u32 = 1 << 31;
+
+/// Requested size of the canary block: odd enough not to be met by chance.
+pub const CANARY_SIZE: u64 = 0x1ea5;
+
+/// What a probe's attach cookie says about its place.
+pub mod site {
+    /// `malloc(size)`, `valloc(size)`, `pvalloc(size)`: size in the first argument.
+    pub const ALLOC_SIZE: u64 = 1;
+    /// `calloc(count, size)`.
+    pub const ALLOC_COUNT: u64 = 2;
+    /// `memalign(alignment, size)`, `aligned_alloc`: size in the second argument.
+    pub const ALLOC_ALIGNED: u64 = 3;
+    /// `posix_memalign(out, alignment, size)`: the result is the status, the block is in `*out`.
+    pub const ALLOC_OUT: u64 = 4;
+    /// `realloc(old, size)`.
+    pub const REALLOC: u64 = 5;
+    /// Entry of libtest's `__rust_begin_short_backtrace`.
+    pub const BODY_ENTER: u64 = 6;
+    /// A `ret` of libtest's `__rust_begin_short_backtrace`.
+    pub const BODY_RETURN: u64 = 7;
+    /// Entry of std's `catch_unwind::cleanup`: a panic has been caught.
+    pub const PANIC_CAUGHT: u64 = 8;
+}
+
+/// Words of a block record.
+pub mod block {
+    /// Requested size in bytes.
+    pub const SIZE: usize = 0;
+    /// See the `FLAG_` constants; the thread id is in the upper half.
+    pub const FLAGS: usize = 1;
+    /// Hash of the call stack, 0 where none was taken (outside the window) or it was lost.
+    pub const STACK: usize = 2;
+    /// `CLOCK_MONOTONIC` of the allocation, nanoseconds.
+    pub const TIME: usize = 3;
+    /// Number of words.
+    pub const WORDS: usize = 4;
+
+    /// The block is allocated; without it the record remembers a freed address.
+    pub const FLAG_LIVE: u64 = 1;
+    /// Allocated inside the window.
+    pub const FLAG_WINDOW: u64 = 2;
+}
+
+/// Words of a process record. All but [`process::BODIES`] count up from zero.
+pub mod process {
+    /// Live blocks that were allocated in the window.
+    pub const WINDOW_LIVE: usize = 0;
+    /// Block addresses written to the log.
+    pub const LOGGED_BLOCKS: usize = 1;
+    /// Stack hashes written to the log.
+    pub const LOGGED_STACKS: usize = 2;
+    /// Frees of addresses that were not allocated (see the `BAD_FREES` map).
+    pub const BAD_FREES: usize = 3;
+    /// Test bodies entered.
+    pub const BODIES: usize = 4;
+    /// Blocks allocated in the window.
+    pub const ALLOCATIONS: usize = 5;
+    /// Bytes allocated in the window.
+    pub const ALLOCATED_BYTES: usize = 6;
+    /// Blocks lost because the block table was full.
+    pub const LOST_BLOCKS: usize = 7;
+    /// Call stacks lost because the stack table was full or the stack could not be read.
+    pub const LOST_STACKS: usize = 8;
+    /// Bad frees lost because their table was full.
+    pub const LOST_FREES: usize = 9;
+    /// Results that could not be read from the process (`posix_memalign`).
+    pub const LOST_RESULTS: usize = 10;
+    /// Log entries lost because the log was full: some records cannot be listed.
+    pub const LOST_LOG: usize = 11;
+    /// Calls of `dlclose`.
+    pub const UNLOADS: usize = 12;
+    /// Number of words.
+    pub const WORDS: usize = 16;
+}
+
+/// Words of a thread record.
+pub mod thread {
+    /// 1 while what the thread allocates counts.
+    pub const IN_WINDOW: usize = 0;
+    /// Stack pointer at the entry of the test body, 0 outside it.
+    pub const BODY_SP: usize = 1;
+    /// The `site` constant of the allocator call in flight, 0 for none.
+    pub const CALL: usize = 2;
+    /// Stack pointer at the entry of that call: its return is the one that pops it.
+    pub const CALL_SP: usize = 3;
+    /// Requested size of that call.
+    pub const CALL_SIZE: usize = 4;
+    /// Old block of a `realloc`, or where `posix_memalign` writes.
+    pub const CALL_POINTER: usize = 5;
+    /// 1 when the old block's record is saved in the words from [`SAVED`] on.
+    pub const HAS_SAVED: usize = 6;
+    /// Record of the old block of a `realloc` in flight.
+    pub const SAVED: usize = 7;
+    /// Room in which a call stack is taken: frame count, then the frames.
+    pub const SCRATCH: usize = 16;
+    /// Number of words.
+    pub const WORDS: usize = SCRATCH + super::stack::WORDS;
+}
+
+/// Words of a call stack record: the frame count, then the return addresses, innermost first.
+pub mod stack {
+    /// Number of frames.
+    pub const COUNT: usize = 0;
+    /// First frame.
+    pub const FRAMES: usize = 1;
+    /// Number of words.
+    pub const WORDS: usize = 1 + super::MAX_FRAMES;
+}
+
+/// Words of a bad-free record.
+pub mod bad_free {
+    /// The address that was passed.
+    pub const ADDRESS: usize = 0;
+    /// 1 for a double free (the address was a block that has been freed), 0 for an unknown one.
+    pub const DOUBLE: usize = 1;
+    /// Hash of the call stack.
+    pub const STACK: usize = 2;
+    /// Number of words.
+    pub const WORDS: usize = 3;
+}
