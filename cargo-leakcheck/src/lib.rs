@@ -2,6 +2,9 @@
 //! fails the tests that leak. See `ARCHITECTURE.md` for the shape.
 
 pub mod error;
+mod harvest;
 pub mod model;
 pub mod options;
 pub mod snapshot;
+mod sys;
+pub mod trace;

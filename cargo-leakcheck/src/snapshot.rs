@@ -68,6 +68,10 @@ pub struct Mapping {
     pub range: Range<u64>,
     /// Offset of the start in the file.
     pub offset: u64,
+    /// May be read.
+    pub readable: bool,
+    /// May be written.
+    pub writable: bool,
     /// May be executed.
     pub executable: bool,
     /// The file or the kernel's name for it (`[heap]`); empty for anonymous memory.

@@ -117,6 +117,10 @@ pub mod thread {
     pub const HAS_SAVED: usize = 6;
     /// Record of the old block of a `realloc` in flight.
     pub const SAVED: usize = 7;
+    /// Start of the C library's code, once it is known.
+    pub const LIBC_START: usize = 11;
+    /// Size of that code in bytes.
+    pub const LIBC_SIZE: usize = 12;
     /// Room in which a call stack is taken: frame count, then the frames.
     pub const SCRATCH: usize = 16;
     /// Number of words.

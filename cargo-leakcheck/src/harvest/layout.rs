@@ -1,0 +1,231 @@
+//! Which memory of a process refers to blocks by itself: the root set.
+//!
+//! Roots are registers, live stacks from the stack pointer up (with the thread-local storage and
+//! the descriptor that glibc puts at a stack's upper end), static data, and other writable mappings.
+//! No roots are the heap (blocks refer to each other by their own contents, and free memory holds
+//! stale words), dead parts of stacks, and the stacks of finished threads, which glibc keeps; of
+//! those only the descriptor is one.
+
+use std::ops::Range;
+
+use nix::unistd::Pid;
+
+use super::pages::read_range;
+use super::{HeldThread, proc};
+use crate::snapshot::{Loss, Mapping, Memory, Root, RootKind};
+use crate::trace::{Process, read_word};
+
+/// Size of glibc's thread descriptor, rounded up (`struct pthread`, nptl/descr.h; 2304 bytes in
+/// glibc 2.36).
+const DESCRIPTOR: u64 = 0xa00;
+/// glibc's other arenas than the first start at multiples of this (malloc/arena.c, `HEAP_MAX_SIZE`).
+const ARENA: u64 = 64 << 20;
+const PAGE: u64 = 4096;
+/// The x86-64 ABI lets a function use this much below its stack pointer.
+const RED_ZONE: u64 = 128;
+
+/// The root set of a process.
+pub struct Layout {
+    roots: Vec<(RootKind, Range<u64>, String)>,
+    registers: Vec<(RootKind, Vec<u8>)>,
+}
+
+impl Layout {
+    /// Finds the root set; `addresses` are all that were ever allocated.
+    pub fn of(
+        process: &Process,
+        reader: Pid,
+        held: &[HeldThread],
+        mappings: &[Mapping],
+        mut addresses: Vec<u64>,
+    ) -> Self {
+        addresses.sort_unstable();
+        let mut layout = Self { roots: Vec::new(), registers: Vec::new() };
+        // Ranges that are accounted for, taken out of the mappings that hold them.
+        let mut taken: Vec<Range<u64>> = Vec::new();
+        for thread in held {
+            let kind = if thread.id == process.pid || thread.registers.orig_rax == EXIT_GROUP {
+                RootKind::Main
+            } else {
+                let name = proc::thread_name(process.pid, thread.id);
+                RootKind::Thread { id: thread.id.as_raw().cast_unsigned(), name }
+            };
+            layout.registers.push((kind.clone(), register_words(&thread.registers)));
+            let Some(stack) = stack_of(mappings, thread.registers.rsp, thread.registers.fs_base) else {
+                continue;
+            };
+            let live = thread.registers.rsp.saturating_sub(RED_ZONE).max(stack.start)..stack.end;
+            layout.roots.push((kind, live, "stack".into()));
+            taken.push(stack);
+        }
+        for &pointer in &process.finished {
+            // The descriptor begins with its own address, twice; memory that was reused does not.
+            if thread_word(reader, pointer, 0) != Some(pointer)
+                || taken.iter().any(|range| range.contains(&pointer))
+            {
+                continue;
+            }
+            let Some(stack) = stack_of(mappings, pointer, pointer) else { continue };
+            let descriptor = pointer..(pointer + DESCRIPTOR).min(stack.end);
+            layout.roots.push((RootKind::FinishedThread, descriptor, "thread descriptor".into()));
+            taken.push(stack);
+        }
+        for mapping in mappings {
+            if !may_refer(mapping) {
+                continue;
+            }
+            let mut taken: Vec<Range<u64>> =
+                taken.iter().filter_map(|range| overlap(range, &mapping.range)).collect();
+            if mapping.path == "[heap]" {
+                continue;
+            }
+            taken.extend(heap_parts(reader, mapping, &addresses));
+            for rest in subtract(&mapping.range, taken) {
+                layout.roots.push((RootKind::Static, rest, mapping.path.clone()));
+            }
+        }
+        layout
+    }
+
+    /// Copies the root set out of the process.
+    pub fn read_roots(&self, reader: Pid, losses: &mut Vec<Loss>) -> Vec<Root> {
+        let registers = self.registers.iter().map(|(kind, bytes)| Root {
+            kind: kind.clone(),
+            memory: Memory { address: 0, bytes: bytes.clone() },
+        });
+        let mut roots: Vec<Root> = registers.collect();
+        for (kind, range, name) in &self.roots {
+            let (memory, missing) = read_range(reader, range.clone());
+            roots.extend(memory.into_iter().map(|memory| Root { kind: kind.clone(), memory }));
+            // Device memory cannot be read by anyone but its owner, and holds no references.
+            if let Some(missing) = missing
+                && !name.starts_with("/dev/")
+                && !name.starts_with("anon_inode:")
+            {
+                let bytes = missing.end - missing.start;
+                losses.push(Loss::Memory { address: missing.start, bytes, name: name.clone() });
+            }
+        }
+        roots
+    }
+}
+
+const EXIT_GROUP: u64 = 231;
+
+fn register_words(registers: &nix::libc::user_regs_struct) -> Vec<u8> {
+    let r = registers;
+    let words = [
+        r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15,
+    ];
+    words.into_iter().flat_map(u64::to_ne_bytes).collect()
+}
+
+/// A word of a thread descriptor, if `pointer` is one.
+pub fn thread_word(reader: Pid, pointer: u64, offset: u64) -> Option<u64> {
+    if pointer == 0 || read_word(reader, pointer)? != pointer || read_word(reader, pointer + 16)? != pointer {
+        return None;
+    }
+    read_word(reader, pointer + offset)
+}
+
+/// The stack that contains `inside`: from the start of its mapping (a guard is below) to the end of
+/// the page that the descriptor at `pointer` begins in, if that is in the same mapping: what lies
+/// behind it in the mapping is other memory that happens to be adjacent.
+fn stack_of(mappings: &[Mapping], inside: u64, pointer: u64) -> Option<Range<u64>> {
+    let mapping = mappings.iter().find(|mapping| mapping.range.contains(&inside))?;
+    if mapping.path != "[stack]" && pointer >= inside && mapping.range.contains(&pointer) {
+        // The descriptor is smaller than a page, and the last thing in it.
+        let end = (pointer + 1).next_multiple_of(PAGE).min(mapping.range.end);
+        return Some(mapping.range.start..end);
+    }
+    Some(mapping.range.clone())
+}
+
+/// Whether a mapping can hold references: writable, or anonymous and made read-only by the program.
+fn may_refer(mapping: &Mapping) -> bool {
+    let special = ["[vvar]", "[vvar_vclock]", "[vdso]", "[vsyscall]", "[stack]"];
+    mapping.readable
+        && !special.contains(&mapping.path.as_str())
+        && (mapping.writable || (mapping.path.is_empty() && !mapping.executable))
+}
+
+/// The parts of a mapping that the allocator uses: chunks that it mapped one by one, and arenas.
+fn heap_parts(reader: Pid, mapping: &Mapping, addresses: &[u64]) -> Vec<Range<u64>> {
+    const MAPPED: u64 = 2;
+    if !mapping.path.is_empty() {
+        return Vec::new();
+    }
+    let mut parts: Vec<Range<u64>> = Vec::new();
+    let mut next = mapping.range.start;
+    loop {
+        let place = addresses.partition_point(|address| *address < next);
+        let Some(&address) = addresses.get(place).filter(|address| **address < mapping.range.end) else {
+            return parts;
+        };
+        // malloc/malloc.c: a chunk's size is in front of it, and the unused part before an aligned
+        // mapped chunk in front of that.
+        let header = address
+            .checked_sub(16)
+            .and_then(|header| Some((header, read_word(reader, header)?, read_word(reader, header + 8)?)));
+        let part = match header {
+            Some((header, before, size)) if size & MAPPED != 0 && size & !7 < mapping.range.end => {
+                header.saturating_sub(before)..header.saturating_add(size & !7)
+            }
+            _ => address / ARENA * ARENA..(address / ARENA + 1) * ARENA,
+        };
+        let part = overlap(&part, &mapping.range).unwrap_or(address..address + 1);
+        next = part.end.max(address + 1);
+        parts.push(part);
+    }
+}
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> Option<Range<u64>> {
+    let both = one.start.max(other.start)..one.end.min(other.end);
+    (both.start < both.end).then_some(both)
+}
+
+/// What is left of `whole` without `parts`.
+fn subtract(whole: &Range<u64>, mut parts: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    parts.sort_unstable_by_key(|part| part.start);
+    let mut left = Vec::new();
+    let mut start = whole.start;
+    for part in parts {
+        if part.start > start {
+            left.push(start..part.start);
+        }
+        start = start.max(part.end);
+    }
+    if start < whole.end {
+        left.push(start..whole.end);
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_taken_out() {
+        assert_eq!(subtract(&(0..10), vec![]), [0..10]);
+        assert_eq!(subtract(&(0..10), vec![6..8, 2..4]), [0..2, 4..6, 8..10]);
+        assert_eq!(subtract(&(0..10), vec![0..5, 3..10]), []);
+    }
+
+    #[test]
+    fn a_stack_ends_with_its_descriptor() {
+        let mapping = |range: Range<u64>, path: &str| Mapping {
+            range,
+            offset: 0,
+            readable: true,
+            writable: true,
+            executable: false,
+            path: path.into(),
+        };
+        // The mapping goes on behind the stack: the kernel merges adjacent mappings.
+        let mappings = [mapping(0x10000..0x30000, ""), mapping(0x40000..0x50000, "[stack]")];
+        assert_eq!(stack_of(&mappings, 0x1e000, 0x1f5c0), Some(0x10000..0x20000));
+        assert_eq!(stack_of(&mappings, 0x4f000, 0x12340), Some(0x40000..0x50000));
+        assert_eq!(stack_of(&mappings, 0x60000, 0x12340), None);
+    }
+}

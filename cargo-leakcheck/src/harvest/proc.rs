@@ -1,0 +1,75 @@
+//! What `/proc` says of a process.
+
+use std::io;
+
+use nix::unistd::Pid;
+
+use crate::snapshot::Mapping;
+
+/// What is mapped in the address space of a thread.
+///
+/// # Errors
+/// It is gone.
+pub fn mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
+    let text = std::fs::read(format!("/proc/{thread}/maps"))?;
+    Ok(String::from_utf8_lossy(&text).lines().filter_map(parse).collect())
+}
+
+/// One line of `/proc/PID/maps`: `start-end rwxp offset device inode path`.
+fn parse(line: &str) -> Option<Mapping> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let access = fields.next()?;
+    let offset = fields.next()?;
+    let path = fields.nth(2).unwrap_or_default().trim_start();
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some(Mapping {
+        range: number(start)?..number(end)?,
+        offset: number(offset)?,
+        readable: access.starts_with('r'),
+        writable: access[1..].starts_with('w'),
+        executable: access[2..].starts_with('x'),
+        path: path.to_owned(),
+    })
+}
+
+/// The process that a thread belongs to.
+pub fn process_of(thread: Pid) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let id = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    Some(Pid::from_raw(id.trim().parse().ok()?))
+}
+
+/// The threads of a process.
+pub fn threads_of(process: Pid) -> Vec<Pid> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+    let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    ids.map(Pid::from_raw).collect()
+}
+
+/// Whether a thread has ended and waits for its process to do so.
+pub fn is_zombie(process: Pid, thread: Pid) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat"));
+    state.is_ok_and(|text| text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])))
+}
+
+/// The name of a thread.
+pub fn thread_name(process: Pid, thread: Pid) -> String {
+    let name = std::fs::read(format!("/proc/{process}/task/{thread}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_may_have_spaces() {
+        let line = "7f00-7f10 r-xp 0000a000 fe:00 393 /a b/c (deleted)";
+        let mapping = parse(line).unwrap();
+        assert_eq!((mapping.range.clone(), mapping.offset), (0x7f00..0x7f10, 0xa000));
+        assert!(mapping.readable && !mapping.writable && mapping.executable);
+        assert_eq!(mapping.path, "/a b/c (deleted)");
+        assert_eq!(parse("7f00-7f10 rw-p 00000000 00:00 0 ").unwrap().path, "");
+    }
+}

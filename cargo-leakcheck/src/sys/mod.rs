@@ -1,0 +1,9 @@
+//! The system calls that no library wraps as they are needed. All `unsafe` of the tool is here.
+
+mod bpf;
+mod ptrace;
+mod spawn;
+
+pub use bpf::delete_batch;
+pub use ptrace::{Stop, cont, listen, read_word, sent_by_kernel, wait_any, write_word};
+pub use spawn::{Held, spawn_held};

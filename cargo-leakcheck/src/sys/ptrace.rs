@@ -1,0 +1,71 @@
+//! `ptrace` and `waitpid` with raw signal numbers: nix knows no real-time signals, which tests and
+//! glibc use.
+
+use nix::errno::Errno;
+use nix::unistd::Pid;
+
+/// What `waitpid` told of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It ended with an exit code.
+    Exited(i32),
+    /// It was ended by a signal.
+    Signalled(i32),
+    /// It is about to receive a signal.
+    Signal(i32),
+    /// It reports a `PTRACE_EVENT_…`, with the signal that `waitpid` names.
+    Event(i32, i32),
+}
+
+/// The next child that has changed state; none if there is none at the moment or no child at all.
+pub fn wait_any() -> Option<(Pid, Stop)> {
+    let mut status = 0;
+    // SAFETY: `status` is valid for the call.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
+    if pid <= 0 {
+        return None;
+    }
+    let stop = if libc::WIFEXITED(status) {
+        Stop::Exited(libc::WEXITSTATUS(status))
+    } else if libc::WIFSIGNALED(status) {
+        Stop::Signalled(libc::WTERMSIG(status))
+    } else if status >> 16 != 0 {
+        Stop::Event(status >> 16, libc::WSTOPSIG(status))
+    } else {
+        Stop::Signal(libc::WSTOPSIG(status))
+    };
+    Some((Pid::from_raw(pid), stop))
+}
+
+fn request(request: libc::c_uint, pid: Pid, data: i32) -> Result<(), Errno> {
+    // SAFETY: the requests of this module take a number and no memory; an invalid pid is an error
+    // from the kernel.
+    let result = unsafe { libc::ptrace(request, pid.as_raw(), 0, libc::c_long::from(data)) };
+    Errno::result(result).map(drop)
+}
+
+/// Lets a stopped tracee go on, with a signal or 0.
+pub fn cont(pid: Pid, signal: i32) -> Result<(), Errno> {
+    request(libc::PTRACE_CONT, pid, signal)
+}
+
+/// Leaves a tracee that is in group-stop stopped, and lets `SIGCONT` wake it.
+pub fn listen(pid: Pid) -> Result<(), Errno> {
+    request(libc::PTRACE_LISTEN, pid, 0)
+}
+
+/// Whether the signal that a tracee is about to receive was sent by the kernel (an eBPF program of
+/// ours) and not by a process.
+pub fn sent_by_kernel(pid: Pid) -> bool {
+    nix::sys::ptrace::getsiginfo(pid).is_ok_and(|info| info.si_code == libc::SI_KERNEL)
+}
+
+/// Reads a word of a tracee, its code included.
+pub fn read_word(pid: Pid, address: u64) -> Result<u64, Errno> {
+    Ok(nix::sys::ptrace::read(pid, address as *mut libc::c_void)?.cast_unsigned())
+}
+
+/// Writes a word of a tracee, its code included.
+pub fn write_word(pid: Pid, address: u64, word: u64) -> Result<(), Errno> {
+    nix::sys::ptrace::write(pid, address as *mut libc::c_void, word.cast_signed())
+}

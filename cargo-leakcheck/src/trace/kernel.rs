@@ -1,0 +1,316 @@
+//! The kernel side as the tracer sees it: programs, probes, tables.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+
+use aya::maps::{HashMap, Map, MapData, MapError};
+use aya::programs::UProbe;
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
+use aya::{Ebpf, EbpfLoader};
+use camino::Utf8Path;
+use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, bad_free, block, process, stack, thread};
+use nix::errno::Errno;
+use nix::unistd::Pid;
+use object::{Object as _, ObjectSection as _};
+
+use super::sites::{Program, Site};
+use crate::error::{Error, Result};
+use crate::options::TraceOptions;
+use crate::sys;
+
+#[cfg(target_arch = "x86_64")]
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/leakcheck.x86_64.o");
+
+/// Words of a process record.
+pub type ProcessRecord = [u64; process::WORDS];
+/// Words of a thread record.
+pub type ThreadRecord = [u64; thread::WORDS];
+/// Words of a block record.
+pub type BlockRecord = [u64; block::WORDS];
+
+/// The loaded programs and their tables. Dropping it removes every probe.
+pub struct Kernel {
+    ebpf: Ebpf,
+    links: Vec<UProbeLink>,
+    threads: Table<u32, ThreadRecord>,
+    processes: Table<u32, ProcessRecord>,
+    blocks: Table<[u64; 2], BlockRecord>,
+    stacks: Table<[u64; 2], [u64; stack::WORDS]>,
+    bad_frees: Table<[u64; 2], [u64; bad_free::WORDS]>,
+    log: Table<[u32; 2], [u64; LOG_PAGE_WORDS]>,
+}
+
+impl Kernel {
+    /// Loads the programs and makes the tables; nothing is probed yet.
+    ///
+    /// # Errors
+    /// No privileges, or the kernel refuses the programs or the tables.
+    pub fn load(options: &TraceOptions) -> Result<Self> {
+        check_version()?;
+        let namespace = fs_err::metadata("/proc/self/ns/pid")
+            .map_err(|source| Error::System { call: "reading the process id namespace".into(), source })?;
+        let namespace = [kernel_device(namespace.dev()), namespace.ino()];
+        let mut ebpf = EbpfLoader::new()
+            .override_global("PID_NAMESPACE", &namespace, true)
+            .map_max_entries("BLOCKS", options.max_blocks)
+            .map_max_entries("STACKS", options.max_stacks)
+            .map_max_entries("THREADS", options.max_threads)
+            .map_max_entries(
+                "LOG",
+                (options.max_blocks / LOG_PAGE_WORDS as u32).saturating_mul(2).max(1 << 14),
+            )
+            .load(OBJECT)
+            .map_err(|error| refused("load the tables", &error))?;
+        for name in ["allocate", "allocated", "deallocate", "body", "unload"] {
+            program(&mut ebpf, name).load().map_err(|error| refused(name, &error))?;
+        }
+        Ok(Self {
+            threads: Table::take(&mut ebpf, "THREADS")?,
+            processes: Table::take(&mut ebpf, "PROCESSES")?,
+            blocks: Table::take(&mut ebpf, "BLOCKS")?,
+            stacks: Table::take(&mut ebpf, "STACKS")?,
+            bad_frees: Table::take(&mut ebpf, "BAD_FREES")?,
+            log: Table::take(&mut ebpf, "LOG")?,
+            links: Vec::new(),
+            ebpf,
+        })
+    }
+
+    /// Places probes in a file, for every process that maps it.
+    ///
+    /// # Errors
+    /// A probe cannot be placed: nothing would be seen, so nothing is run.
+    pub fn attach(&mut self, file: &Utf8Path, sites: &[Site]) -> Result<()> {
+        for site in sites {
+            let names: &[&str] = match site.program {
+                Program::Allocate => &["allocate", "allocated"],
+                Program::Deallocate => &["deallocate"],
+                Program::Body => &["body"],
+                Program::Unload => &["unload"],
+            };
+            for name in names {
+                let point = UProbeAttachPoint {
+                    location: UProbeAttachLocation::AbsoluteOffset(site.offset),
+                    cookie: Some(site.cookie),
+                };
+                let probe = program(&mut self.ebpf, name);
+                let link = probe
+                    .attach(point, file.as_std_path(), UProbeScope::AllProcesses)
+                    .and_then(|id| probe.take_link(id))
+                    .map_err(|error| {
+                        refused(&format!("probe {file} at offset {:#x}", site.offset), &error)
+                    })?;
+                self.links.push(link);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts to follow a process by its first thread.
+    pub fn add_process(&mut self, pid: Pid, in_window: bool) -> Result<(), MapError> {
+        self.processes.insert(key(pid), &[0; process::WORDS])?;
+        let mut record = [0; thread::WORDS];
+        record[thread::IN_WINDOW] = u64::from(in_window);
+        self.set_thread(pid, &record)
+    }
+
+    /// Starts to follow a thread that `parent` has started; it is in the window if its parent is.
+    pub fn add_thread(&mut self, parent: Pid, thread: Pid) -> Result<(), MapError> {
+        let parent = self.thread(parent)?;
+        let mut record = [0; thread::WORDS];
+        for word in [thread::IN_WINDOW, thread::LIBC_START, thread::LIBC_SIZE] {
+            record[word] = parent[word];
+        }
+        self.set_thread(thread, &record)
+    }
+
+    /// The record of a thread.
+    pub fn thread(&self, thread: Pid) -> Result<ThreadRecord, MapError> {
+        self.threads.get(&key(thread))
+    }
+
+    /// Replaces the record of a thread that does not run.
+    pub fn set_thread(&mut self, thread: Pid, record: &ThreadRecord) -> Result<(), MapError> {
+        self.threads.insert(key(thread), record)
+    }
+
+    /// Forgets a thread that has ended.
+    pub fn remove_thread(&mut self, thread: Pid) {
+        // One that was never added is as good as removed.
+        let _ = self.threads.remove(&key(thread));
+    }
+
+    /// The counters of a process.
+    pub fn process(&self, pid: Pid) -> Result<ProcessRecord, MapError> {
+        self.processes.get(&key(pid))
+    }
+
+    /// The record of one block.
+    pub fn block(&self, pid: Pid, address: u64) -> Option<BlockRecord> {
+        self.blocks.get(&block_key(pid, address)).ok()
+    }
+
+    /// Every address that the process ever got from its allocator.
+    pub fn addresses(&self, pid: Pid, counters: &ProcessRecord) -> Vec<u64> {
+        self.logged(pid, 0, counters[process::LOGGED_BLOCKS])
+    }
+
+    /// The return addresses of a recorded call stack, innermost first.
+    pub fn stack(&self, pid: Pid, hash: u64) -> Option<Vec<u64>> {
+        let record = self.stacks.get(&block_key(pid, hash)).ok()?;
+        let count = (record[stack::COUNT] as usize).min(leakcheck_common::MAX_FRAMES);
+        Some(record[stack::FRAMES..][..count].to_vec())
+    }
+
+    /// The bad frees of a process.
+    pub fn bad_frees(&self, pid: Pid, counters: &ProcessRecord) -> Vec<[u64; bad_free::WORDS]> {
+        (0..counters[process::BAD_FREES])
+            .map_while(|number| self.bad_frees.get(&block_key(pid, number)).ok())
+            .collect()
+    }
+
+    /// Removes everything that is recorded of a process.
+    pub fn remove_process(&mut self, pid: Pid) -> Result<()> {
+        let Ok(counters) = self.process(pid) else { return Ok(()) };
+        let keys = |values: Vec<u64>| -> Vec<[u64; 2]> {
+            values.into_iter().map(|value| block_key(pid, value)).collect()
+        };
+        let blocks = keys(self.addresses(pid, &counters));
+        let stacks = keys(self.logged(pid, LOG_STACKS, counters[process::LOGGED_STACKS]));
+        let bad_frees = keys((0..counters[process::BAD_FREES]).collect());
+        let pages: Vec<[u32; 2]> =
+            [(0, counters[process::LOGGED_BLOCKS]), (LOG_STACKS, counters[process::LOGGED_STACKS])]
+                .into_iter()
+                .flat_map(|(kind, count)| pages(count).map(move |page| [key(pid), kind | page]))
+                .collect();
+        let deleted = self
+            .blocks
+            .remove_all(&blocks)
+            .and_then(|()| self.stacks.remove_all(&stacks))
+            .and_then(|()| self.bad_frees.remove_all(&bad_frees))
+            .and_then(|()| self.log.remove_all(&pages));
+        let _ = self.processes.remove(&key(pid));
+        deleted.map_err(|errno| Error::System {
+            call: format!("clearing the records of process {pid}"),
+            source: errno.into(),
+        })
+    }
+
+    fn logged(&self, pid: Pid, kind: u32, count: u64) -> Vec<u64> {
+        let mut values = Vec::with_capacity(count as usize);
+        for page in pages(count) {
+            let rest = (count as usize - values.len()).min(LOG_PAGE_WORDS);
+            match self.log.get(&[key(pid), kind | page]) {
+                Ok(words) => values.extend_from_slice(&words[..rest]),
+                // A page that found no room is counted as a loss by the kernel side.
+                Err(_) => values.resize(values.len() + rest, 0),
+            }
+        }
+        values
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        // Removing a probe waits for an RCU grace period of about 100 ms: let all wait together.
+        std::thread::scope(|scope| {
+            for link in self.links.drain(..) {
+                scope.spawn(move || drop(link));
+            }
+        });
+    }
+}
+
+fn pages(count: u64) -> std::ops::Range<u32> {
+    0..count.div_ceil(LOG_PAGE_WORDS as u64) as u32
+}
+
+fn key(pid: Pid) -> u32 {
+    pid.as_raw().cast_unsigned()
+}
+
+fn block_key(pid: Pid, value: u64) -> [u64; 2] {
+    [u64::from(key(pid)), value]
+}
+
+/// The kernel's own encoding of a device number (`new_encode_dev` is for user space only).
+fn kernel_device(device: u64) -> u64 {
+    u64::from(nix::sys::stat::major(device) as u32) << 20 | nix::sys::stat::minor(device)
+}
+
+fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut UProbe {
+    let program = ebpf.program_mut(name).expect("the committed object has every program");
+    program.try_into().expect("every program is a uprobe")
+}
+
+/// A hash map of the kernel side.
+struct Table<K, V> {
+    map: HashMap<MapData, K, V>,
+    /// The same map once more, because aya does not lend out the first.
+    fd: OwnedFd,
+}
+
+impl<K: aya::Pod, V: aya::Pod> Table<K, V> {
+    fn take(ebpf: &mut Ebpf, name: &str) -> Result<Self> {
+        let map = ebpf.take_map(name).expect("the committed object has every table");
+        let Map::HashMap(data) = &map else { unreachable!("every table is a hash map") };
+        let fd = data
+            .fd()
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|source| Error::System { call: format!("duplicating table {name}"), source })?;
+        Ok(Self { map: HashMap::try_from(map).map_err(|error| refused(name, &error))?, fd })
+    }
+
+    fn get(&self, key: &K) -> Result<V, MapError> {
+        self.map.get(key, 0)
+    }
+
+    fn insert(&mut self, key: K, value: &V) -> Result<(), MapError> {
+        self.map.insert(key, value, 0)
+    }
+
+    fn remove(&mut self, key: &K) -> Result<(), MapError> {
+        self.map.remove(key)
+    }
+
+    fn remove_all(&self, keys: &[K]) -> Result<(), Errno> {
+        sys::delete_batch(self.fd.as_fd(), keys)
+    }
+}
+
+/// Refuses an object whose records have another layout.
+fn check_version() -> Result<()> {
+    let version = object::File::parse(OBJECT).ok().and_then(|file| {
+        let data = file.section_by_name(".rodata.ABI")?.data().ok()?;
+        Some(u32::from_ne_bytes(data.try_into().ok()?))
+    });
+    if version == Some(leakcheck_common::ABI_VERSION) {
+        return Ok(());
+    }
+    Err(Error::Kernel {
+        what: "load the committed eBPF object".into(),
+        reason: format!(
+            "its record version is {version:?}, this build needs {}",
+            leakcheck_common::ABI_VERSION
+        ),
+    })
+}
+
+/// What the kernel's refusal means: mostly missing privileges.
+fn refused(what: &str, error: &(dyn std::error::Error + 'static)) -> Error {
+    let mut reason = error.to_string();
+    let mut source = Some(error);
+    let mut errno = None;
+    while let Some(error) = source {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            errno = io.raw_os_error();
+            reason = format!("{reason}: {io}");
+        }
+        source = error.source();
+    }
+    match errno {
+        Some(libc::EPERM | libc::EACCES) => Error::Privileges { reason: format!("{what}: {reason}") },
+        _ => Error::Kernel { what: what.into(), reason },
+    }
+}

@@ -1,0 +1,76 @@
+//! Runs the planned tests under the tracer: probes in place once a run, each process held before
+//! its first instruction, followed to its exit, looked at, and let go.
+
+mod entry;
+mod follow;
+mod kernel;
+mod memory;
+mod output;
+mod prepare;
+mod process;
+mod sites;
+
+pub(crate) use kernel::{BlockRecord, Kernel, ProcessRecord};
+pub(crate) use memory::{read, read_word};
+pub(crate) use process::Process;
+
+use nix::sys::signal::SigSet;
+
+use crate::error::{Error, Result};
+use crate::model::{PlannedTest, Ran};
+use crate::options::TraceOptions;
+use crate::snapshot::Snapshot;
+
+/// What happens while tests run.
+#[derive(Debug)]
+pub enum Event {
+    /// A test has been started.
+    Started {
+        /// Its place in the plan.
+        number: usize,
+    },
+    /// A test has ended.
+    Finished(Traced),
+}
+
+/// A test that has run.
+#[derive(Debug)]
+pub struct Traced {
+    /// Its place in the plan.
+    pub number: usize,
+    /// The run was being interrupted: its end says nothing.
+    pub interrupted: bool,
+    /// How it went.
+    pub ran: Ran<Snapshot>,
+}
+
+/// Blocks the signals that the trace handles itself. To be called before any other thread is
+/// started: a signal goes to any thread that does not block it.
+///
+/// # Errors
+/// The system refuses.
+pub fn block_signals() -> Result<()> {
+    handled_signals()
+        .thread_block()
+        .map_err(|errno| Error::System { call: "blocking signals".into(), source: errno.into() })
+}
+
+fn handled_signals() -> SigSet {
+    follow::handled()
+}
+
+/// Runs `tests` and tells `sink` of each as it goes; whether the run was interrupted. Whatever
+/// happens, no probe, process or file is left behind.
+///
+/// # Errors
+/// No privileges, no kernel support, or the system refuses a process.
+pub fn run(tests: &[PlannedTest], options: &TraceOptions, sink: &mut dyn FnMut(Event)) -> Result<bool> {
+    // Children that tests leave behind become ours, so that they can be waited for.
+    nix::sys::prctl::set_child_subreaper(true).map_err(|errno| Error::System {
+        call: "prctl(PR_SET_CHILD_SUBREAPER)".into(),
+        source: errno.into(),
+    })?;
+    let mut kernel = Kernel::load(options)?;
+    let prepared = prepare::Prepared::new(&mut kernel, tests, options.probe_at_entry)?;
+    follow::Follower::new(&mut kernel, &prepared, options, sink)?.run(tests)
+}

@@ -1,0 +1,86 @@
+//! What a test writes: read as it comes, so that the test never waits for us, and kept up to a
+//! limit.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+/// Bytes kept of the beginning and of the end of a stream, each.
+const KEPT: usize = 256 << 10;
+
+/// One captured stream.
+pub struct Capture {
+    pipe: Option<OwnedFd>,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    dropped: u64,
+}
+
+impl Capture {
+    /// Makes the pipe; its other end is for the child.
+    pub fn new() -> Result<(Self, OwnedFd), Errno> {
+        let (read, write) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
+        fcntl(&read, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        Ok((Self { pipe: Some(read), head: Vec::new(), tail: VecDeque::new(), dropped: 0 }, write))
+    }
+
+    /// The pipe to wait for, until the other end is closed.
+    pub fn pipe(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Reads what is there, 1 MiB at most, so that a test that writes without end cannot keep us.
+    pub fn read(&mut self) {
+        let mut buffer = [0; 64 << 10];
+        for _ in 0..16 {
+            let Some(pipe) = &self.pipe else { return };
+            match nix::unistd::read(pipe, &mut buffer) {
+                Ok(0) => self.pipe = None,
+                Ok(count) => self.keep(&buffer[..count]),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return,
+                Err(_) => self.pipe = None,
+            }
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let (head, rest) = bytes.split_at(bytes.len().min(KEPT - self.head.len()));
+        self.head.extend_from_slice(head);
+        self.tail.extend(rest);
+        let excess = self.tail.len().saturating_sub(KEPT);
+        self.tail.drain(..excess);
+        self.dropped += excess as u64;
+    }
+
+    /// What was kept, and the number of bytes dropped from the middle.
+    pub fn finish(mut self) -> (Vec<u8>, u64) {
+        self.read();
+        if self.dropped > 0 {
+            self.head.extend_from_slice(format!("\n[{} bytes dropped]\n", self.dropped).as_bytes());
+        }
+        self.head.extend(self.tail);
+        (self.head, self.dropped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_of_too_much_is_dropped() {
+        let (mut capture, _write) = Capture::new().unwrap();
+        capture.keep(&vec![b'a'; KEPT]);
+        capture.keep(&vec![b'b'; 1000]);
+        capture.keep(&vec![b'c'; KEPT]);
+        let (bytes, dropped) = capture.finish();
+        assert_eq!(dropped, 1000);
+        let note = b"\n[1000 bytes dropped]\n";
+        assert_eq!(bytes.len(), 2 * KEPT + note.len());
+        assert!(bytes.starts_with(b"aaa") && bytes.ends_with(b"ccc"));
+        assert_eq!(&bytes[KEPT..][..note.len()], note);
+    }
+}

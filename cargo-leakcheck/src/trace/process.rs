@@ -1,0 +1,167 @@
+//! One test's process while it runs.
+
+use std::collections::HashMap;
+use std::ffi::{CString, OsStr};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nix::libc::user_regs_struct as Registers;
+use nix::unistd::Pid;
+
+use super::output::Capture;
+use super::prepare::Libc;
+use crate::error::{Error, Result};
+use crate::model::PlannedTest;
+use crate::snapshot::{Loss, Mapping, Snapshot};
+use crate::sys::{Held, spawn_held};
+
+/// How far a process has come.
+pub enum Phase {
+    /// Waiting for its `execve`.
+    Held,
+    /// Between the loader's first instruction and the program's; the word replaced by a breakpoint.
+    Loading {
+        /// Address of the breakpoint: the program's entry point.
+        entry: u64,
+        /// What was there.
+        word: u64,
+    },
+    /// In the call of `malloc` that was pushed in front of the program.
+    Canary {
+        /// Address of the breakpoint.
+        entry: u64,
+        /// What was there.
+        word: u64,
+        /// The registers to go on with.
+        registers: Box<Registers>,
+    },
+    /// In its own code.
+    Running,
+    /// At its end: the whole process exits, and each thread is kept as it reaches its exit.
+    Dying,
+    /// Looked at, or not to be looked at any more.
+    Done,
+}
+
+/// A thread that is followed.
+#[derive(Default)]
+pub struct Thread {
+    /// Its registers at its exit, while it is kept there.
+    pub at_exit: Option<Registers>,
+    /// Its thread pointer, as far as known.
+    pub fs_base: u64,
+}
+
+/// A test's process.
+pub struct Process {
+    /// The test's place in the plan.
+    pub number: usize,
+    /// The test.
+    pub test: PlannedTest,
+    /// Process id; also that of its process group.
+    pub pid: Pid,
+    /// Lets it start.
+    pub held: Held,
+    /// How far it has come.
+    pub phase: Phase,
+    /// The C library it is given; none when it cannot be traced.
+    pub libc: Option<Arc<Libc>>,
+    /// When it was started.
+    pub start: Instant,
+    /// It was ended because its time was up.
+    pub timed_out: bool,
+    /// Standard output and error.
+    pub streams: [Capture; 2],
+    /// The threads that are followed.
+    pub threads: HashMap<Pid, Thread>,
+    /// Thread pointers of threads that have finished.
+    pub finished: Vec<u64>,
+    /// Mappings seen before modules were unloaded.
+    pub history: Vec<Mapping>,
+    /// Address of the canary block.
+    pub canary: Option<u64>,
+    /// What could not be seen.
+    pub losses: Vec<Loss>,
+    /// What was seen at its exit.
+    pub snapshot: Option<Snapshot>,
+}
+
+impl Process {
+    /// Starts a test, held before its program.
+    ///
+    /// # Errors
+    /// The system has no room for another process or pipe.
+    pub fn start(
+        number: usize,
+        test: &PlannedTest,
+        coverage: &super::prepare::Coverage,
+        null: &OwnedFd,
+    ) -> Result<Self> {
+        let failed = |source| Error::System { call: format!("starting {}", test.binary.path), source };
+        let (stdout, write_out) = Capture::new().map_err(|errno| failed(errno.into()))?;
+        let (stderr, write_err) = Capture::new().map_err(|errno| failed(errno.into()))?;
+        let program = string(test.binary.path.as_str());
+        let arguments: Vec<CString> =
+            std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
+        let held = spawn_held(
+            &program,
+            &arguments,
+            &environment(test, coverage.as_ref().ok().map(|libc| libc.path.as_str())),
+            &string(test.binary.directory.as_str()),
+            [null, &write_out, &write_err],
+        )
+        .map_err(failed)?;
+        let losses = match coverage {
+            Ok(_) => Vec::new(),
+            Err(reason) => vec![Loss::Allocator { reason: reason.clone() }],
+        };
+        Ok(Self {
+            number,
+            test: test.clone(),
+            pid: held.pid,
+            held,
+            phase: Phase::Held,
+            libc: coverage.as_ref().ok().cloned(),
+            start: Instant::now(),
+            timed_out: false,
+            streams: [stdout, stderr],
+            threads: HashMap::new(),
+            finished: Vec::new(),
+            history: Vec::new(),
+            canary: None,
+            losses,
+            snapshot: None,
+        })
+    }
+}
+
+/// The test's environment with the private C library in front of what it preloads itself. The entry
+/// point takes it out again, see `entry`.
+fn environment(test: &PlannedTest, libc: Option<&str>) -> Vec<CString> {
+    let mut variables: Vec<Vec<u8>> = Vec::new();
+    let mut pending = libc;
+    for (name, value) in &test.binary.environment {
+        let mut variable = [name.as_bytes(), b"="].concat();
+        if name == "LD_PRELOAD"
+            && let Some(libc) = pending.take()
+        {
+            variable.extend_from_slice(&[libc.as_bytes(), b":"].concat());
+        }
+        variable.extend_from_slice(value.as_bytes());
+        variables.push(variable);
+    }
+    if let Some(libc) = pending {
+        variables.push([b"LD_PRELOAD=", libc.as_bytes()].concat());
+    }
+    variables.into_iter().map(|variable| CString::new(variable).unwrap_or_default()).collect()
+}
+
+/// Arguments and paths come from `execve` themselves or from files: a NUL cannot be in them. An
+/// argument that has one all the same is cut there, as `execve` would.
+fn string(text: impl AsRef<OsStr>) -> CString {
+    let bytes = text.as_ref().as_bytes();
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    CString::new(&bytes[..end]).unwrap_or_default()
+}

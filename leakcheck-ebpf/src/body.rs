@@ -1,0 +1,51 @@
+//! The window: what happens between libtest's entry into a test body and its end.
+
+use aya_ebpf::EbpfContext as _;
+use aya_ebpf::helpers::{bpf_get_attach_cookie, bpf_send_signal_thread};
+use aya_ebpf::programs::ProbeContext;
+use leakcheck_common::{process, site, thread};
+
+use crate::call::stack_pointer;
+use crate::maps::Current;
+
+const SIGSTOP: u32 = 19;
+
+/// Opens the window at the entry of a test body, and closes it when that very frame returns or a
+/// panic has been caught outside it. No return probe: a panic may unwind through the frame.
+#[inline(always)]
+pub fn mark(ctx: &ProbeContext) -> Option<()> {
+    let current = Current::get()?;
+    let record = current.thread()?;
+    let sp = stack_pointer(ctx.regs);
+    // SAFETY: the context is the one this program was called with.
+    let ended = match unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } {
+        site::BODY_ENTER => {
+            if record[thread::BODY_SP] == 0 {
+                record[thread::BODY_SP] = sp;
+                record[thread::IN_WINDOW] = 1;
+                current.count(process::BODIES, 1);
+            }
+            false
+        }
+        site::BODY_RETURN => sp == record[thread::BODY_SP],
+        // Called by the frame that catches: as high as the body's caller, or higher.
+        site::PANIC_CAUGHT => record[thread::BODY_SP] != 0 && sp >= record[thread::BODY_SP],
+        _ => false,
+    };
+    if ended {
+        record[thread::BODY_SP] = 0;
+        record[thread::IN_WINDOW] = 0;
+    }
+    Some(())
+}
+
+/// Stops the thread before a module is unloaded; the tracer reads the mappings and lets it go on.
+#[inline(always)]
+pub fn unload(_ctx: &ProbeContext) -> Option<()> {
+    let current = Current::get()?;
+    current.thread()?;
+    current.count(process::UNLOADS, 1);
+    // SAFETY: a helper without memory arguments.
+    unsafe { bpf_send_signal_thread(SIGSTOP) };
+    Some(())
+}

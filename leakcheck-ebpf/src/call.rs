@@ -1,0 +1,147 @@
+//! The allocator's functions: what a call asks for, and what came of it.
+
+use aya_ebpf::EbpfContext as _;
+use aya_ebpf::bindings::pt_regs;
+use aya_ebpf::helpers::{bpf_get_attach_cookie, bpf_probe_read_user};
+use aya_ebpf::programs::{ProbeContext, RetProbeContext};
+use leakcheck_common::{block, process, site, thread};
+
+use crate::maps::{BLOCKS, Current};
+use crate::record;
+
+/// The stack pointer at a probe.
+#[inline(always)]
+pub fn stack_pointer(regs: *mut pt_regs) -> u64 {
+    // SAFETY: the registers are the context that the kernel passed to this program.
+    unsafe { (*regs).rsp }
+}
+
+/// Remembers a call until it returns. Allocating functions that call each other count once: the
+/// outermost one does.
+#[inline(always)]
+pub fn enter(ctx: &ProbeContext) -> Option<()> {
+    let current = Current::get()?;
+    let record = current.thread()?;
+    // SAFETY: the context is the one this program was called with.
+    let site = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+    let sp = stack_pointer(ctx.regs);
+    if record[thread::CALL] != 0 && sp <= record[thread::CALL_SP] {
+        if is_nested(record, site, sp) {
+            return None;
+        }
+        // The call before this one never returned to us: its result is unknown.
+        current.count(process::LOST_RESULTS, 1);
+    }
+    let (first, second): (u64, u64) = (ctx.arg(0)?, ctx.arg(1)?);
+    let (size, pointer) = match site {
+        site::ALLOC_SIZE => (first, 0),
+        site::ALLOC_COUNT => (first.wrapping_mul(second), 0),
+        site::ALLOC_ALIGNED => (second, 0),
+        site::ALLOC_OUT => (ctx.arg(2)?, first),
+        site::REALLOC => (second, first),
+        _ => return None,
+    };
+    record[thread::CALL] = site;
+    record[thread::CALL_SP] = sp;
+    record[thread::CALL_SIZE] = size;
+    record[thread::CALL_POINTER] = pointer;
+    record[thread::HAS_SAVED] = 0;
+    if site == site::REALLOC && pointer != 0 {
+        take_old(ctx, current, record, pointer);
+    }
+    Some(())
+}
+
+/// Whether a call that starts below the one in flight is part of it: `realloc` of nothing jumps to
+/// `malloc` with the same stack pointer, all others are called from the C library's own code.
+#[inline(always)]
+fn is_nested(record: &[u64; thread::WORDS], site: u64, sp: u64) -> bool {
+    if sp == record[thread::CALL_SP] {
+        return record[thread::CALL] == site::REALLOC && site == site::ALLOC_SIZE;
+    }
+    // SAFETY: the helper checks the address.
+    let caller = unsafe { bpf_probe_read_user(sp as *const u64) }.unwrap_or(0);
+    caller.wrapping_sub(record[thread::LIBC_START]) < record[thread::LIBC_SIZE]
+}
+
+/// Takes the old block of a `realloc` out of the table before the allocator can hand its address
+/// to another thread; a failed call puts it back.
+#[inline(always)]
+fn take_old(ctx: &ProbeContext, current: Current, record: &mut [u64; thread::WORDS], old: u64) {
+    let key = [u64::from(current.process), old];
+    let Some(found) = BLOCKS.get_ptr_mut(&key) else {
+        record::bad_free(ctx, current, record, old, false);
+        return;
+    };
+    // SAFETY: a live block belongs to the caller; nobody else changes its record meanwhile.
+    let found = unsafe { &mut *found };
+    if found[block::FLAGS] & block::FLAG_LIVE == 0 {
+        record::bad_free(ctx, current, record, old, true);
+        return;
+    }
+    record[thread::HAS_SAVED] = 1;
+    record[thread::SAVED] = found[0];
+    record[thread::SAVED + 1] = found[1];
+    record[thread::SAVED + 2] = found[2];
+    record[thread::SAVED + 3] = found[3];
+    record::mark_freed(current, found);
+}
+
+/// Records what a call has come to.
+#[inline(always)]
+pub fn leave(ctx: &RetProbeContext) -> Option<()> {
+    let current = Current::get()?;
+    let record = current.thread()?;
+    let call = record[thread::CALL];
+    if call == 0 || stack_pointer(ctx.regs) != record[thread::CALL_SP] + 8 {
+        return None;
+    }
+    record[thread::CALL] = 0;
+    let size = record[thread::CALL_SIZE];
+    let mut address: u64 = ctx.ret();
+    if call == site::ALLOC_OUT {
+        let out = record[thread::CALL_POINTER] as *const u64;
+        address = match address as u32 {
+            // SAFETY: the helper checks the address.
+            0 => unsafe { bpf_probe_read_user(out) }.unwrap_or_else(|_| {
+                current.count(process::LOST_RESULTS, 1);
+                0
+            }),
+            _ => 0,
+        };
+    }
+    if call == site::REALLOC && address == 0 && size != 0 && record[thread::HAS_SAVED] == 1 {
+        record::put_back(current, record);
+    }
+    if address != 0 {
+        record::allocated(ctx, current, record, address, size);
+    }
+    Some(())
+}
+
+/// Records a free at its entry: after it the address may belong to another thread.
+#[inline(always)]
+pub fn free(ctx: &ProbeContext) -> Option<()> {
+    let address: u64 = ctx.arg(0)?;
+    if address == 0 {
+        return None;
+    }
+    let current = Current::get()?;
+    let mut double = false;
+    if let Some(found) = BLOCKS.get_ptr_mut(&[u64::from(current.process), address]) {
+        // SAFETY: a live block belongs to the caller; nobody else changes its record meanwhile.
+        let found = unsafe { &mut *found };
+        if found[block::FLAGS] & block::FLAG_LIVE != 0 {
+            record::mark_freed(current, found);
+            return Some(());
+        }
+        double = true;
+    }
+    let record = current.thread()?;
+    // Some C libraries free the old block of a realloc through their own `free`.
+    if record[thread::CALL] == site::REALLOC && record[thread::CALL_POINTER] == address {
+        return None;
+    }
+    record::bad_free(ctx, current, record, address, double);
+    Some(())
+}

@@ -1,0 +1,64 @@
+//! The kernel side: records what the processes of a run allocate.
+//!
+//! Threads that are followed have a record in `THREADS`; the tracer makes it before the thread's
+//! first instruction. Every other thread of the machine, a forked child included, ends at that
+//! lookup. Blocks of a followed process are recorded from its start, so that a free of an unknown
+//! address can be told; call stacks are taken inside the window only.
+#![no_std]
+#![no_main]
+#![feature(core_intrinsics)]
+#![allow(internal_features)]
+
+mod body;
+mod call;
+mod maps;
+mod record;
+
+use aya_ebpf::macros::{uprobe, uretprobe};
+use aya_ebpf::programs::{ProbeContext, RetProbeContext};
+
+/// Entry of an allocating function; the cookie is a `site` constant.
+#[uprobe]
+pub fn allocate(ctx: ProbeContext) -> u32 {
+    call::enter(&ctx);
+    0
+}
+
+/// Return of an allocating function.
+#[uretprobe]
+pub fn allocated(ctx: RetProbeContext) -> u32 {
+    call::leave(&ctx);
+    0
+}
+
+/// Entry of `free`.
+#[uprobe]
+pub fn deallocate(ctx: ProbeContext) -> u32 {
+    call::free(&ctx);
+    0
+}
+
+/// libtest's way into and out of a test body; the cookie is a `site` constant.
+#[uprobe]
+pub fn body(ctx: ProbeContext) -> u32 {
+    body::mark(&ctx);
+    0
+}
+
+/// Entry of `dlclose`: the tracer wants to see the mappings once more.
+#[uprobe]
+pub fn unload(ctx: ProbeContext) -> u32 {
+    body::unload(&ctx);
+    0
+}
+
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    loop {}
+}
+
+/// The helpers used are for GPL programs only.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,0 +1,103 @@
+//! The tables, and who is running.
+
+use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, bpf_pidns_info};
+use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{Array, HashMap};
+use leakcheck_common::{LOG_PAGE_WORDS, bad_free, block, process, stack, thread};
+
+/// Thread id to thread record; made and removed by the tracer.
+#[map]
+pub static THREADS: HashMap<u32, [u64; thread::WORDS]> =
+    HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
+
+/// Process id to process record; made and removed by the tracer.
+#[map]
+pub static PROCESSES: HashMap<u32, [u64; process::WORDS]> =
+    HashMap::with_max_entries(4 << 10, BPF_F_NO_PREALLOC);
+
+/// Process id and address to block record. A freed address keeps its record, without
+/// `block::FLAG_LIVE`: heaps hand addresses out again, and writing in place is cheaper.
+#[map]
+pub static BLOCKS: HashMap<[u64; 2], [u64; block::WORDS]> =
+    HashMap::with_max_entries(2 << 20, BPF_F_NO_PREALLOC);
+
+/// Process id and hash to call stack.
+#[map]
+pub static STACKS: HashMap<[u64; 2], [u64; stack::WORDS]> =
+    HashMap::with_max_entries(64 << 10, BPF_F_NO_PREALLOC);
+
+/// Process id and number to bad free.
+#[map]
+pub static BAD_FREES: HashMap<[u64; 2], [u64; bad_free::WORDS]> =
+    HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
+
+/// Process id and page number to a page of keys: which addresses (or, with `LOG_STACKS` in the
+/// page number, which hashes) a process has in `BLOCKS` and `STACKS`, so that the tracer need not
+/// walk the whole tables.
+#[map]
+pub static LOG: HashMap<[u32; 2], [u64; LOG_PAGE_WORDS]> =
+    HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
+
+/// An empty log page to copy from: it does not fit on the stack.
+#[map]
+pub static EMPTY_PAGE: Array<[u64; LOG_PAGE_WORDS]> = Array::with_max_entries(1, 0);
+
+/// Device and inode of the tracer's process id namespace, written at load.
+#[unsafe(no_mangle)]
+static PID_NAMESPACE: [u64; 2] = [0; 2];
+
+/// The version of the records; the tracer refuses another one.
+#[unsafe(no_mangle)]
+#[used]
+static ABI: u32 = leakcheck_common::ABI_VERSION;
+
+/// The running process and thread.
+#[derive(Clone, Copy)]
+pub struct Current {
+    pub process: u32,
+    pub thread: u32,
+}
+
+impl Current {
+    /// Who is running, as numbered in the tracer's own process id namespace.
+    #[inline(always)]
+    pub fn get() -> Option<Self> {
+        let mut info = bpf_pidns_info { pid: 0, tgid: 0 };
+        // SAFETY: the loader has replaced the value; a volatile read keeps the compiler from
+        // using the one it sees.
+        let [device, inode] = unsafe { core::ptr::read_volatile(&PID_NAMESPACE) };
+        // SAFETY: `info` is writable for the size that is passed.
+        let status = unsafe {
+            bpf_get_ns_current_pid_tgid(device, inode, &mut info, size_of::<bpf_pidns_info>() as u32)
+        };
+        (status == 0).then_some(Self { process: info.tgid, thread: info.pid })
+    }
+
+    /// The record of the running thread, if it is followed.
+    #[inline(always)]
+    pub fn thread(self) -> Option<&'static mut [u64; thread::WORDS]> {
+        let record = THREADS.get_ptr_mut(&self.thread)?;
+        // SAFETY: only the thread itself writes to its record while it runs, so no other reference
+        // to it is in use; the map keeps the value for as long as the program runs.
+        Some(unsafe { &mut *record })
+    }
+
+    /// Adds to a counter of the running process.
+    #[inline(always)]
+    pub fn count(self, word: usize, amount: u64) {
+        self.fetch_add(word, amount);
+    }
+
+    /// Adds to a counter of the running process; its value before.
+    #[inline(always)]
+    pub fn fetch_add(self, word: usize, amount: u64) -> Option<u64> {
+        use core::intrinsics::{AtomicOrdering::SeqCst, atomic_xadd};
+        let record = PROCESSES.get_ptr_mut(&self.process)?;
+        // The target has the instruction, but core's atomic types hide it (no compare-and-swap).
+        // With a relaxed order LLVM 22 picks the form that does not return the old value.
+        // SAFETY: `word` is below `process::WORDS` at every call; map values are aligned to 8 bytes
+        // and are only changed atomically.
+        Some(unsafe { atomic_xadd::<u64, u64, { SeqCst }>(record.cast::<u64>().add(word), amount) })
+    }
+}

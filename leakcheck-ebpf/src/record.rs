@@ -1,0 +1,162 @@
+//! Writing to the tables. What finds no room is counted.
+
+use aya_ebpf::EbpfContext;
+use aya_ebpf::bindings::{BPF_ANY, BPF_F_USER_STACK, BPF_NOEXIST};
+use aya_ebpf::helpers::generated::bpf_get_stack;
+use aya_ebpf::helpers::{bpf_ktime_get_ns, bpf_probe_read_user};
+use aya_ebpf::programs::ProbeContext;
+use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, MAX_FRAMES, block, process, stack, thread};
+
+use crate::call::stack_pointer;
+use crate::maps::{BAD_FREES, BLOCKS, Current, EMPTY_PAGE, LOG, STACKS};
+
+/// Records a block at the return of the call that allocated it.
+#[inline(always)]
+pub fn allocated<C: EbpfContext>(
+    ctx: &C,
+    current: Current,
+    record: &mut [u64; thread::WORDS],
+    address: u64,
+    size: u64,
+) {
+    let in_window = record[thread::IN_WINDOW] != 0;
+    let mut flags = block::FLAG_LIVE | u64::from(current.thread) << 32;
+    let mut hash = 0;
+    if in_window {
+        flags |= block::FLAG_WINDOW;
+        hash = call_stack(ctx, current, record, None);
+        current.count(process::WINDOW_LIVE, 1);
+        current.count(process::ALLOCATIONS, 1);
+        current.count(process::ALLOCATED_BYTES, size);
+    }
+    // SAFETY: a helper without arguments.
+    let value = [size, flags, hash, unsafe { bpf_ktime_get_ns() }];
+    let key = [u64::from(current.process), address];
+    if let Some(found) = BLOCKS.get_ptr_mut(&key) {
+        // SAFETY: the allocator has just given this address to the running thread alone.
+        let found = unsafe { &mut *found };
+        mark_freed(current, found);
+        *found = value;
+    } else if BLOCKS.insert(&key, &value, BPF_ANY.into()).is_ok() {
+        log(current, process::LOGGED_BLOCKS, 0, address);
+    } else {
+        current.count(process::LOST_BLOCKS, 1);
+    }
+}
+
+/// Clears the live flag of a block's record.
+#[inline(always)]
+pub fn mark_freed(current: Current, found: &mut [u64; block::WORDS]) {
+    const COUNTED: u64 = block::FLAG_LIVE | block::FLAG_WINDOW;
+    if found[block::FLAGS] & COUNTED == COUNTED {
+        current.count(process::WINDOW_LIVE, u64::MAX);
+    }
+    found[block::FLAGS] &= !block::FLAG_LIVE;
+}
+
+/// Restores the record of a block that a failed `realloc` left alone.
+#[inline(always)]
+pub fn put_back(current: Current, record: &[u64; thread::WORDS]) {
+    let key = [u64::from(current.process), record[thread::CALL_POINTER]];
+    let Some(found) = BLOCKS.get_ptr_mut(&key) else { return };
+    // SAFETY: the block still belongs to the caller; nobody else changes its record meanwhile.
+    let found = unsafe { &mut *found };
+    found[0] = record[thread::SAVED];
+    found[1] = record[thread::SAVED + 1];
+    found[2] = record[thread::SAVED + 2];
+    found[3] = record[thread::SAVED + 3];
+    if found[block::FLAGS] & block::FLAG_WINDOW != 0 {
+        current.count(process::WINDOW_LIVE, 1);
+    }
+}
+
+/// Records a free of something that is not allocated.
+#[inline(always)]
+pub fn bad_free(
+    ctx: &ProbeContext,
+    current: Current,
+    record: &mut [u64; thread::WORDS],
+    address: u64,
+    double: bool,
+) {
+    // At the entry of a function its direct caller is still at the top of the stack.
+    // SAFETY: the helper checks the address.
+    let caller = unsafe { bpf_probe_read_user(stack_pointer(ctx.regs) as *const u64) }.unwrap_or(0);
+    // glibc returns what a finished thread had cached through its own `free`: freed blocks, and a
+    // cache that it never asked `malloc` for (malloc/malloc.c, `tcache_thread_shutdown`).
+    if caller.wrapping_sub(record[thread::LIBC_START]) < record[thread::LIBC_SIZE] {
+        return;
+    }
+    let hash = call_stack(ctx, current, record, Some(caller));
+    let Some(number) = current.fetch_add(process::BAD_FREES, 1) else { return };
+    let key = [u64::from(current.process), number];
+    if BAD_FREES.insert(&key, &[address, u64::from(double), hash], BPF_ANY.into()).is_err() {
+        current.count(process::LOST_FREES, 1);
+    }
+}
+
+/// Takes the call stack into the table; its hash, or 0 if it is lost. `caller` replaces the
+/// innermost frame. The walk follows frame pointers (`perf_callchain_user`).
+#[inline(always)]
+fn call_stack<C: EbpfContext>(
+    ctx: &C,
+    current: Current,
+    record: &mut [u64; thread::WORDS],
+    caller: Option<u64>,
+) -> u64 {
+    const FRAMES: usize = thread::SCRATCH + stack::FRAMES;
+    // SAFETY: the scratch room at the end of the record holds MAX_FRAMES words.
+    let bytes = unsafe {
+        let room = record.as_mut_ptr().add(FRAMES);
+        bpf_get_stack(ctx.as_ptr(), room.cast(), (MAX_FRAMES * 8) as u32, BPF_F_USER_STACK.into())
+    };
+    if bytes < 8 {
+        current.count(process::LOST_STACKS, 1);
+        return 0;
+    }
+    let count = bytes as usize / 8;
+    if let Some(caller) = caller {
+        record[FRAMES] = caller;
+    }
+    record[thread::SCRATCH + stack::COUNT] = count as u64;
+    let mut hash: u64 = count as u64;
+    for index in 0..MAX_FRAMES {
+        if index >= count {
+            break;
+        }
+        hash = (hash ^ record[FRAMES + index]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash ^= hash >> 29;
+    }
+    let key = [u64::from(current.process), hash | 1];
+    if STACKS.get_ptr(&key).is_some() {
+        return hash | 1;
+    }
+    // SAFETY: the scratch room is a whole stack record.
+    let value = unsafe { &*record.as_ptr().add(thread::SCRATCH).cast::<[u64; stack::WORDS]>() };
+    // Another thread may have been faster with the same stack.
+    if STACKS.insert(&key, value, BPF_NOEXIST.into()).is_ok() {
+        log(current, process::LOGGED_STACKS, LOG_STACKS, hash | 1);
+    } else if STACKS.get_ptr(&key).is_none() {
+        current.count(process::LOST_STACKS, 1);
+        return 0;
+    }
+    hash | 1
+}
+
+/// Appends a key to the process's log of keys.
+#[inline(always)]
+fn log(current: Current, counter: usize, kind: u32, key: u64) {
+    let Some(number) = current.fetch_add(counter, 1) else { return };
+    let place = [current.process, kind | (number / LOG_PAGE_WORDS as u64) as u32];
+    if LOG.get_ptr(&place).is_none()
+        && let Some(empty) = EMPTY_PAGE.get(0)
+    {
+        // If this fails, another thread has made the page, or the lookup below fails as well.
+        let _ = LOG.insert(&place, empty, BPF_NOEXIST.into());
+    }
+    match LOG.get_ptr_mut(&place) {
+        // SAFETY: the index is below the page's length, and its number is this call's alone.
+        Some(page) => unsafe { (*page)[number as usize % LOG_PAGE_WORDS] = key },
+        None => current.count(process::LOST_LOG, 1),
+    }
+}
