@@ -23,13 +23,16 @@ fn lines(input: ParseStream) -> Result<String> {
     let mut seen = Vec::<Ident>::new();
     let mut errors = None::<Error>;
     while !input.is_empty() {
-        let key = input.parse::<Ident>()?;
+        let key = input
+            .parse::<Ident>()
+            .map_err(|error| Error::new(error.span(), "expected an argument such as `bytes = 0`"))?;
+        let no_value = || Error::new(key.span(), format!("`{key}` needs a value: `{key} = ...`"));
         if !input.peek(Token![=]) || input.peek2(Token![,]) {
-            return Err(Error::new(key.span(), format!("`{key}` needs a value, such as `{}`", example(&key))));
+            return Err(no_value());
         }
-        let equals = input.parse::<Token![=]>()?;
+        input.parse::<Token![=]>()?;
         if input.is_empty() {
-            return Err(Error::new(equals.span, format!("`{key}` needs a value, such as `{}`", example(&key))));
+            return Err(no_value());
         }
         let value = value(&key, &input.parse::<Expr>()?);
         let value = if seen.contains(&key) {
@@ -50,10 +53,6 @@ fn lines(input: ParseStream) -> Result<String> {
         }
     }
     errors.map_or(Ok(lines), Err)
-}
-
-fn example(key: &Ident) -> &'static str {
-    if key == "ignore" { "ignore = \"why\"" } else { "bytes = 0" }
 }
 
 /// The value as the record has it.
@@ -112,7 +111,8 @@ fn literal(value: &Expr) -> Result<Option<&Lit>> {
 
 fn integer(number: &LitInt) -> Result<u64> {
     if !number.suffix().is_empty() {
-        let message = format!("a limit has no suffix; a size is a string such as \"4 KiB\" (found `{number}`)");
+        let message =
+            format!("a limit has no suffix; a size is a string such as \"4 KiB\" (found `{number}`)");
         return Err(Error::new(number.span(), message));
     }
     number.base10_parse().map_err(|_| Error::new(number.span(), "a limit must fit in 64 bits"))
