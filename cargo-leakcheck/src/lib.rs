@@ -4,4 +4,5 @@
 pub mod error;
 pub mod model;
 pub mod options;
+pub mod plan;
 pub mod snapshot;

@@ -5,7 +5,6 @@
 //! `[dev-dependencies]`; under plain `cargo test` it changes nothing.
 //!
 //! ```
-//! # #![allow(clippy::test_attr_in_doctest)]
 //! use leakcheck::leak_budget;
 //!
 //! // Fails when more than 4096 bytes are lost, or more than one block.
@@ -21,6 +20,7 @@
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
+#![allow(clippy::test_attr_in_doctest, reason = "the example shows tests")]
 
 /// Sets the memory budget that `cargo leakcheck` judges this test by.
 ///

@@ -50,7 +50,7 @@ mod nested {
     #[expect(dead_code, reason = "only its name matters")]
     const TEXT: u8 = 0;
     #[expect(dead_code, reason = "only its name matters")]
-    struct RECORD;
+    const RECORD: u8 = 0;
 
     #[test]
     #[leakcheck::leak_budget(bytes = 8)]
