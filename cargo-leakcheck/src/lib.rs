@@ -5,6 +5,7 @@ pub mod error;
 mod harvest;
 pub mod model;
 pub mod options;
+pub mod plan;
 pub mod snapshot;
 mod sys;
 pub mod trace;

@@ -1,1 +1,50 @@
+//! Memory budgets for tests.
+//!
+//! `cargo leakcheck` runs every test of a workspace under a tracer and fails those that lose memory. A
+//! test that needs other limits than the default says so with [`leak_budget`]. Add this crate to
+//! `[dev-dependencies]`; under plain `cargo test` it changes nothing.
+//!
+//! ```
+//! use leakcheck::leak_budget;
+//!
+//! // Fails when more than 4096 bytes are lost, or more than one block.
+//! #[test]
+//! #[leak_budget(bytes = "4 KiB", blocks = 1)]
+//! fn keeps_its_table() {
+//!     Box::leak(vec![0_u8; 4096].into_boxed_slice());
+//! }
+//!
+//! #[test]
+//! #[leak_budget(ignore = "the parser's arena is never freed by design")]
+//! fn parses() {}
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+#![allow(clippy::test_attr_in_doctest, reason = "the example shows tests")]
 
+/// Sets the memory budget that `cargo leakcheck` judges this test by.
+///
+/// Without it a test may lose 0 bytes. With it exactly the given limits apply. A limit is inclusive: a test
+/// may use all of it.
+///
+/// | argument | limits, over the blocks allocated in the test's window | value |
+/// |---|---|---|
+/// | `bytes` | bytes definitely and indirectly lost: nothing refers to them | number or size |
+/// | `blocks` | blocks definitely and indirectly lost | number |
+/// | `reachable_bytes` | bytes still reachable when the process ends | number or size |
+/// | `reachable_blocks` | blocks still reachable when the process ends | number |
+/// | `outstanding_bytes` | bytes not freed when the process ends, whatever refers to them | number or size |
+/// | `ignore` | nothing: leaks are reported, but do not count | the reason, one line |
+///
+/// A number is an integer literal without suffix. A size is a string with a whole number and one of the
+/// units `B`, `kB` (or `KB`), `MB`, `GB` (powers of 1000), `KiB`, `MiB`, `GiB` (powers of 1024): `"4 KiB"`.
+///
+/// The attribute may stand above or below `#[test]`, `#[tokio::test]`, `#[should_panic]` and the like. It leaves
+/// the function as it is. In test builds for Linux it puts a static with the limits into the section
+/// `leakcheck_budget` of the test binary, where `cargo leakcheck` finds it; elsewhere it adds nothing.
+///
+/// # Errors
+///
+/// An unknown or repeated argument, a value of the wrong kind, no argument at all, a second `leak_budget`, and an
+/// item that is not a function are compile errors.
+pub use leakcheck_macros::leak_budget;

@@ -1,0 +1,3 @@
+//! Which tests run, and by which budget each is judged.
+
+pub mod budgets;

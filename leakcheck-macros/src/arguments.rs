@@ -1,0 +1,147 @@
+//! The attribute's arguments. Every complaint points at the argument it is about.
+
+use proc_macro2::{Span, TokenStream};
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitInt, Result, Token, UnOp};
+
+use crate::size;
+
+/// The arguments as the lines of a record: `key=value`, each ended by a line feed.
+pub fn parse(arguments: TokenStream) -> Result<String> {
+    if arguments.is_empty() {
+        let message = format!("`leak_budget` needs at least one limit, such as `bytes = 0`; {KEYS}");
+        return Err(Error::new(Span::call_site(), message));
+    }
+    lines.parse2(arguments)
+}
+
+const KEYS: &str = "its arguments are `bytes`, `blocks`, `reachable_bytes`, `reachable_blocks`, \
+                    `outstanding_bytes` and `ignore`";
+
+fn lines(input: ParseStream) -> Result<String> {
+    let mut lines = String::new();
+    let mut seen = Vec::<Ident>::new();
+    let mut errors = None::<Error>;
+    while !input.is_empty() {
+        let key = input
+            .parse::<Ident>()
+            .map_err(|error| Error::new(error.span(), "expected an argument such as `bytes = 0`"))?;
+        let no_value = || Error::new(key.span(), format!("`{key}` needs a value: `{key} = ...`"));
+        if !input.peek(Token![=]) || input.peek2(Token![,]) {
+            return Err(no_value());
+        }
+        input.parse::<Token![=]>()?;
+        if input.is_empty() {
+            return Err(no_value());
+        }
+        let value = value(&key, &input.parse::<Expr>()?);
+        let value = if seen.contains(&key) {
+            Err(Error::new(key.span(), format!("`{key}` is given twice")))
+        } else {
+            value
+        };
+        match value {
+            Ok(value) => lines.push_str(&format!("{key}={value}\n")),
+            Err(error) => match &mut errors {
+                None => errors = Some(error),
+                Some(errors) => errors.combine(error),
+            },
+        }
+        seen.push(key);
+        if !input.is_empty() {
+            input.parse::<Token![,]>()?;
+        }
+    }
+    errors.map_or(Ok(lines), Err)
+}
+
+/// The value as the record has it.
+fn value(key: &Ident, value: &Expr) -> Result<String> {
+    match key.to_string().as_str() {
+        "bytes" | "reachable_bytes" | "outstanding_bytes" => bytes(key, value).map(|bytes| bytes.to_string()),
+        "blocks" | "reachable_blocks" => blocks(key, value).map(|blocks| blocks.to_string()),
+        "ignore" => reason(value),
+        _ => Err(Error::new(key.span(), format!("unknown argument `{key}`; {KEYS}"))),
+    }
+}
+
+fn bytes(key: &Ident, value: &Expr) -> Result<u64> {
+    match literal(value)? {
+        Some(Lit::Int(number)) => integer(number),
+        Some(Lit::Str(text)) => {
+            size::parse(&text.value()).map_err(|message| Error::new(text.span(), message))
+        }
+        _ => Err(Error::new_spanned(value, format!("`{key}` is a whole number or a size such as \"4 KiB\""))),
+    }
+}
+
+fn blocks(key: &Ident, value: &Expr) -> Result<u64> {
+    match literal(value)? {
+        Some(Lit::Int(number)) => integer(number),
+        _ => Err(Error::new_spanned(value, format!("`{key}` is a whole number of blocks"))),
+    }
+}
+
+fn reason(value: &Expr) -> Result<String> {
+    let Some(Lit::Str(text)) = literal(value)? else {
+        return Err(Error::new_spanned(value, "`ignore` is a string that says why"));
+    };
+    let reason = text.value();
+    if reason.trim().is_empty() {
+        return Err(Error::new(text.span(), "`ignore` needs a reason"));
+    }
+    // The record has a line an argument.
+    if reason.contains('\n') {
+        return Err(Error::new(text.span(), "the reason must be a single line"));
+    }
+    Ok(reason)
+}
+
+/// The literal in `value`, also when it came through a macro's `$limit:expr`.
+fn literal(value: &Expr) -> Result<Option<&Lit>> {
+    match value {
+        Expr::Lit(ExprLit { lit, .. }) => Ok(Some(lit)),
+        Expr::Group(group) => literal(&group.expr),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
+            Err(Error::new_spanned(value, "a limit cannot be negative"))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn integer(number: &LitInt) -> Result<u64> {
+    if !number.suffix().is_empty() {
+        let message =
+            format!("a limit has no suffix; a size is a string such as \"4 KiB\" (found `{number}`)");
+        return Err(Error::new(number.span(), message));
+    }
+    number.base10_parse().map_err(|_| Error::new(number.span(), "a limit must fit in 64 bits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::parse;
+
+    #[test]
+    fn values_become_plain_numbers_in_the_order_written() {
+        let arguments = quote! {
+            outstanding_bytes = "1 MiB", bytes = 4_096, blocks = 0x10, reachable_bytes = "2 kB",
+            reachable_blocks = 3, ignore = "a = b, later",
+        };
+        assert_eq!(
+            parse(arguments).unwrap(),
+            "outstanding_bytes=1048576\nbytes=4096\nblocks=16\nreachable_bytes=2000\nreachable_blocks=3\nignore=a = b, later\n"
+        );
+    }
+
+    #[test]
+    fn every_wrong_argument_is_reported() {
+        let error = parse(quote!(bytes = -1, bites = 0, blocks = "4 KiB", blocks = 1)).unwrap_err();
+        let messages = error.into_iter().map(|error| error.to_string()).collect::<Vec<_>>();
+        assert_eq!(messages[0], "a limit cannot be negative");
+        assert!(messages[1].starts_with("unknown argument `bites`"), "{}", messages[1]);
+        assert_eq!(messages[2..], ["`blocks` is a whole number of blocks", "`blocks` is given twice"]);
+    }
+}
