@@ -1,7 +1,11 @@
 //! `cargo leakcheck` runs every test of a workspace in a process of its own under an eBPF tracer and
 //! fails the tests that leak. See `ARCHITECTURE.md` for the shape.
 
+pub mod build;
+pub mod cli;
+pub mod discover;
 pub mod error;
 pub mod model;
 pub mod options;
+pub mod plan;
 pub mod snapshot;
