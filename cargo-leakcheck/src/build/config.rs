@@ -48,6 +48,8 @@ fn refuse_flags(directory: &Path, value: &str) -> Result<()> {
             "a runner; tests are started without one"
         } else if config.build.target.is_some() {
             "build.target; use --target"
+        } else if config.env.keys().any(|name| name.contains("CFLAGS") || name.contains("CXXFLAGS")) {
+            "flags for C and C++; use the environment or a configuration file"
         } else {
             return Ok(());
         };
@@ -71,6 +73,8 @@ mod tests {
             ("target.x86_64-unknown-linux-gnu.rustflags='-g'", "RUSTFLAGS"),
             ("target.x86_64-unknown-linux-gnu.runner='qemu'", "runner"),
             ("c.toml", "runner"),
+            ("env.CFLAGS='-O2'", "environment"),
+            ("env.CXXFLAGS_x86_64={value='-O2', force=true}", "environment"),
             ("build.target='x86_64-unknown-linux-musl'", "--target"),
         ] {
             let text = refuse_flags(directory.path(), value).unwrap_err().to_string();

@@ -65,6 +65,13 @@ pub fn build(options: &BuildOptions) -> Result<Built> {
             built.notes.push(format!("the runner `{runner}` is not used: tests are started directly"));
         }
     }
+    for (name, value) in &config.env {
+        if value.force && changes.contains_key(OsStr::new(name)) {
+            built.notes.push(format!(
+                "cargo's configuration forces {name}: C code may lack frame pointers and lines"
+            ));
+        }
+    }
     Ok(built)
 }
 

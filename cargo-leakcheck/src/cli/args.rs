@@ -9,26 +9,34 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::values::{duration, table_size};
 
-/// Run every test of a cargo workspace under an eBPF tracer and fail the tests that leak memory.
-///
-/// Each test runs in a process of its own. Blocks that it allocated and that are still there when the
-/// process ends are sorted into definitely lost, indirectly lost, possibly lost and still reachable. A
-/// test that loses more than its budget (0 bytes, or what #[leak_budget] says) fails.
-///
-/// Packages, targets, features and profiles are selected as in `cargo test`.
+/// What `--help` says below the options.
+const AFTER_HELP: &str = "\
+Each test runs in a process of its own. Blocks that it allocated and that are left when the process
+ends are definitely lost, indirectly lost, possibly lost or still reachable. A test fails when it loses
+more than its budget: 0 bytes, or what #[leak_budget] says.
+
+Exit codes: 0 clean, 1 tests failed, 2 leaks only, 3 both, 4 no tests ran, 10 incomplete,
+11 the tool could not do its work, 12 the build failed.";
+
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo-leakcheck",
     bin_name = "cargo leakcheck",
+    about = "Run every test of a cargo workspace under an eBPF tracer and fail the tests that leak memory",
     version,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    after_help = "Exit codes: 0 clean, 1 tests failed, 2 leaks only, 3 both, 4 no tests ran, 10 incomplete, \
-                  11 the tool could not do its work, 12 the build failed."
+    after_help = AFTER_HELP
 )]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
+    #[command(flatten)]
+    pub test: TestArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct TestArgs {
     #[command(flatten)]
     pub select: SelectArgs,
     #[command(flatten)]
@@ -42,7 +50,7 @@ pub enum Command {
     /// Trace any program, Rust or not
     Exec(ExecArgs),
     /// Print the tests that would run, with their budgets
-    List(Box<ListArgs>),
+    List(Box<TestArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -52,17 +60,6 @@ pub struct ExecArgs {
     pub command: Vec<OsString>,
     #[command(flatten)]
     pub run: RunArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    #[command(flatten)]
-    pub select: SelectArgs,
-    #[command(flatten)]
-    pub cargo: CargoArgs,
-    /// When to colour: auto, always, never
-    #[arg(long, value_name = "WHEN", hide_possible_values = true)]
-    pub color: Option<ColorArg>,
 }
 
 #[derive(Debug, Args)]
@@ -180,8 +177,8 @@ pub struct RunArgs {
     /// End a test after this time: 30, 30s, 2m, 500ms [default: none]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// What counts against the default budget: lost blocks, or all outstanding at exit
-    #[arg(long, value_name = "KIND", default_value = "lost")]
+    /// What counts against the default budget: lost blocks, or all that are outstanding at exit
+    #[arg(long, value_name = "lost|outstanding", default_value = "lost", hide_possible_values = true)]
     pub count: CountArg,
     /// Count the leaks of tests that fail, abort or run out of time
     #[arg(long)]
@@ -201,8 +198,8 @@ pub struct RunArgs {
     /// Show the frames of std, allocator and test harness too
     #[arg(long)]
     pub full_stacks: bool,
-    /// When to colour: auto, always, never
-    #[arg(long, value_name = "WHEN", hide_possible_values = true)]
+    /// When to colour [default: auto, on a terminal]
+    #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
     pub color: Option<ColorArg>,
     /// Blocks that can be alive at a time, over all running tests
     #[arg(long, value_name = "N", default_value_t = 2_097_152, value_parser = table_size())]

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use self::args::{CargoArgs, Cli, ColorArg, Command, CountArg, RunArgs, SelectArgs};
+use self::args::{CargoArgs, Cli, ColorArg, Command, CountArg, RunArgs, SelectArgs, TestArgs};
 use self::libtest::LibtestArgs;
 use crate::error::{Error, Result};
 use crate::options::{
@@ -88,23 +88,17 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, surroundings: Surrou
 fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
     match cli.command {
         None => {
-            let (selection, threads) = selection(cli.select)?;
-            if let (Some(jobs), Some(threads)) = (cli.run.jobs, threads)
-                && jobs != threads
+            // Behind other arguments, clap takes the name of a command for that of a test.
+            if let Some(word) =
+                cli.test.select.filters.iter().find(|word| ["list", "exec"].contains(&word.as_str()))
             {
-                return Err(Error::Usage(format!("--jobs {jobs} contradicts `-- --test-threads {threads}`")));
+                return Err(Error::Usage(format!(
+                    "the command `{word}` comes first: `cargo leakcheck {word} …`; for tests of that name use `-- {word}`"
+                )));
             }
-            let (trace, judge, report) = run(&cli.run, threads, &surroundings);
-            let build = build(cli.cargo, cli.run.color, surroundings);
-            Ok(Options { action: Action::Test(build, selection), trace, judge, report })
+            test(cli.test, surroundings, Action::Test)
         }
-        Some(Command::List(list)) => {
-            let (selection, _) = selection(list.select)?;
-            let run_args = RunArgs { color: list.color, ..cli.run };
-            let (trace, judge, report) = run(&run_args, None, &surroundings);
-            let build = build(list.cargo, list.color, surroundings);
-            Ok(Options { action: Action::List(build, selection), trace, judge, report })
-        }
+        Some(Command::List(list)) => test(*list, surroundings, Action::List),
         Some(Command::Exec(exec)) => {
             let (trace, judge, report) = run(&exec.run, None, &surroundings);
             let Surroundings { environment, directory, .. } = surroundings;
@@ -112,6 +106,22 @@ fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
             Ok(Options { action: Action::Exec(exec), trace, judge, report })
         }
     }
+}
+
+fn test(
+    args: TestArgs,
+    surroundings: Surroundings,
+    action: fn(BuildOptions, Selection) -> Action,
+) -> Result<Options> {
+    let (selection, threads) = selection(args.select)?;
+    if let (Some(jobs), Some(threads)) = (args.run.jobs, threads)
+        && jobs != threads
+    {
+        return Err(Error::Usage(format!("--jobs {jobs} contradicts `-- --test-threads {threads}`")));
+    }
+    let (trace, judge, report) = run(&args.run, threads, &surroundings);
+    let build = build(args.cargo, args.run.color, surroundings);
+    Ok(Options { action: action(build, selection), trace, judge, report })
 }
 
 fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {

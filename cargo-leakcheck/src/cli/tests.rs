@@ -219,6 +219,7 @@ fn what_is_not_understood_is_named() {
         (&["--", "--list"], "cargo leakcheck list"),
         (&["--", "--ignored", "--include-ignored"], "--ignored"),
         (&["exec"], "PROGRAM"),
+        (&["-p", "a", "list"], "comes first"),
     ] {
         let text = usage(line);
         assert!(text.contains(words), "{line:?}: {text}");

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::error::Result;
 use crate::model::TestBinary;
 
 /// A binary and its tests.
@@ -43,21 +42,19 @@ pub struct TestCase {
     pub ignored: bool,
 }
 
-/// Lists the tests of all binaries, `jobs` binaries at a time; the order is kept.
-///
-/// # Errors
-/// When an executable cannot be read. A binary that misbehaves is no error: it runs as one unit.
-pub fn discover(binaries: Vec<TestBinary>, jobs: usize) -> Result<Vec<Discovered>> {
+/// Lists the tests of all binaries, `jobs` binaries at a time; the order is kept. A binary that
+/// misbehaves, or cannot even be started, becomes one unit.
+pub fn discover(binaries: Vec<TestBinary>, jobs: usize) -> Vec<Discovered> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(binary) = binaries.get(index) else { return done };
-            done.push((index, tests(binary, spawn::TIME_LIMIT)));
+            done.push((index, ask(binary, spawn::TIME_LIMIT)));
         }
     };
-    let mut found: Vec<(usize, Result<Tests>)> = std::thread::scope(|scope| {
+    let mut found: Vec<(usize, Tests)> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs.clamp(1, binaries.len().max(1))).map(|_| scope.spawn(work)).collect();
         let finished = workers.into_iter().map(|worker| worker.join());
         finished.flat_map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
@@ -65,14 +62,17 @@ pub fn discover(binaries: Vec<TestBinary>, jobs: usize) -> Result<Vec<Discovered
     found.sort_by_key(|(index, _)| *index);
     let tests = found.into_iter().map(|(_, tests)| tests);
     binaries
-        .iter()
+        .into_iter()
         .zip(tests)
-        .map(|(binary, tests)| Ok(Discovered { binary: Arc::new(binary.clone()), tests: tests? }))
+        .map(|(binary, tests)| Discovered { binary: Arc::new(binary), tests })
         .collect()
 }
 
-fn tests(binary: &TestBinary, limit: Duration) -> Result<Tests> {
-    let libtest = harness::is_libtest(&binary.path)?;
+fn ask(binary: &TestBinary, limit: Duration) -> Tests {
+    let libtest = match harness::is_libtest(&binary.path) {
+        Ok(libtest) => libtest,
+        Err(error) => return Tests::Unit { reason: error.to_string() },
+    };
     let list = |extra: &[&str]| {
         let arguments = [&["--list", "--format", "terse"], extra].concat();
         spawn::output(binary, &arguments, limit).map(|output| listing::names(&output))
@@ -84,7 +84,7 @@ fn tests(binary: &TestBinary, limit: Duration) -> Result<Tests> {
         }
         Ok((list(&["--ignored"])?, all))
     });
-    Ok(match listed {
+    match listed {
         Ok((ignored, all)) => {
             let case = |name: String| TestCase { ignored: ignored.contains(&name), name };
             let cases = all.into_iter().map(case).collect();
@@ -94,13 +94,11 @@ fn tests(binary: &TestBinary, limit: Duration) -> Result<Tests> {
         Err(reason) => {
             Tests::Unit { reason: format!("its harness is not libtest, and asked by `--list` it {reason}") }
         }
-    })
+    }
 }
 
 #[cfg(test)]
-mod tests_of_discover {
-    use std::os::unix::fs::PermissionsExt as _;
-
+mod tests {
     use camino::Utf8PathBuf;
 
     use super::*;
@@ -120,10 +118,10 @@ mod tests_of_discover {
     #[test]
     fn own_tests_are_found() {
         let own = Utf8PathBuf::try_from(std::env::current_exe().unwrap()).unwrap();
-        let found = discover(vec![binary(own.clone()), binary(own)], 2).unwrap();
+        let found = discover(vec![binary(own.clone()), binary(own)], 2);
         assert_eq!(found.len(), 2);
         let Tests::Libtest(cases) = &found[1].tests else { panic!("{:?}", found[1].tests) };
-        let name = "discover::tests_of_discover::own_tests_are_found";
+        let name = "discover::tests::own_tests_are_found";
         assert!(cases.contains(&TestCase { name: name.to_owned(), ignored: false }));
         assert!(cases.contains(&TestCase { name: name.replace("own", "ignored"), ignored: true }));
     }
@@ -136,19 +134,17 @@ mod tests_of_discover {
     fn programs_that_cannot_be_listed_are_units() {
         for (program, words) in [("true", "lists no tests"), ("false", "exit code 1")] {
             let directory = if std::path::Path::new("/usr/bin/true").exists() { "/usr/bin" } else { "/bin" };
-            let tests = tests(&binary(format!("{directory}/{program}").into()), spawn::TIME_LIMIT).unwrap();
+            let tests = ask(&binary(format!("{directory}/{program}").into()), spawn::TIME_LIMIT);
             let Tests::Unit { reason } = tests else { panic!("{tests:?}") };
             assert!(reason.contains(words), "{reason}");
         }
     }
 
     #[test]
-    fn unreadable_executables_are_errors() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("script");
-        fs_err::write(&path, "#!/bin/sh\necho 'a: test'\n").unwrap();
-        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(discover(vec![binary(path.try_into().unwrap())], 1).is_err());
-        assert!(discover(vec![binary("/nowhere".into())], 1).is_err());
+    fn files_that_are_no_executables_are_units() {
+        for path in ["/nowhere", "/etc/passwd"] {
+            let Tests::Unit { reason } = ask(&binary(path.into()), spawn::TIME_LIMIT) else { panic!() };
+            assert!(reason.contains(path), "{reason}");
+        }
     }
 }

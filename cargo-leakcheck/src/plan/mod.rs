@@ -39,7 +39,14 @@ pub fn plan(
     for Discovered { binary, tests } in discovered {
         let (cases, window) = match tests {
             Tests::Libtest(cases) => (cases, Window::TestBody),
-            Tests::Protocol(cases) => (cases, Window::Process),
+            Tests::Protocol(cases) => {
+                // Either true, or the harness does not know the option and lists everything.
+                if selection.ignored == Ignored::Skip && cases.iter().all(|case| case.ignored) {
+                    let count = cases.len();
+                    plan.notes.push(format!("{} lists all its {count} tests as ignored", binary.id()));
+                }
+                (cases, Window::Process)
+            }
             Tests::Unit { reason } => {
                 if selects(selection, &binary.target, false) {
                     plan.notes.push(format!("{} runs as one test: {reason}", binary.id()));

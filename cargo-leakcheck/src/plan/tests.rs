@@ -101,6 +101,18 @@ fn arguments_windows_and_notes() {
 }
 
 #[test]
+fn a_harness_that_calls_everything_ignored_is_mentioned() {
+    let tests = Tests::Protocol(cases(&[("a", true), ("b", true)]));
+    let plan_with = |ignored| {
+        let selection = Selection { ignored, ..Selection::default() };
+        plan(vec![found("odd", TargetKind::Test, tests.clone())], &selection, |_| Ok(BTreeMap::new()))
+            .unwrap()
+    };
+    assert_eq!(plan_with(Ignored::Skip).notes, ["pack::odd lists all its 2 tests as ignored"]);
+    assert_eq!(plan_with(Ignored::Include).notes, [""; 0]);
+}
+
+#[test]
 fn a_name_like_an_option_is_no_option() {
     let case = TestCase { name: "--list".to_owned(), ignored: false };
     assert_eq!(arguments(&case), ["--exact", "--nocapture", "--", "--list"]);
