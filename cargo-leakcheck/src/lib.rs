@@ -1,6 +1,9 @@
 //! `cargo leakcheck` runs every test of a workspace in a process of its own under an eBPF tracer and
 //! fails the tests that leak. See `ARCHITECTURE.md` for the shape.
 
+pub mod build;
+pub mod cli;
+pub mod discover;
 pub mod error;
 mod harvest;
 pub mod model;

@@ -1,7 +1,9 @@
 //! The resolved options of a run. Made once by `cli`; nothing below the command line sees a flag
 //! type or the environment.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -27,24 +29,44 @@ pub enum Action {
     /// Build, discover, print.
     List(BuildOptions, Selection),
     /// Trace one program.
-    Exec(Vec<OsString>),
+    Exec(ExecOptions),
 }
 
+/// Names and values of environment variables.
+pub type Environment = BTreeMap<OsString, OsString>;
+
 /// What to build.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct BuildOptions {
+    /// The cargo to call: `$CARGO`, which cargo sets for its subcommands, or `cargo`.
+    pub cargo: OsString,
+    /// This executable. Cargo is told to start it in place of a test, to learn how it would.
+    pub executable: PathBuf,
+    /// The user's working directory.
+    pub directory: PathBuf,
+    /// The user's environment.
+    pub environment: Environment,
     /// Arguments for `cargo test`: workspace, package, target, feature, profile, manifest selection.
     pub cargo_args: Vec<OsString>,
-    /// Whether those select targets (`--lib`, `--test api` and so on) or leave it to cargo.
-    pub selects_targets: bool,
-    /// `--manifest-path`.
-    pub manifest_path: Option<Utf8PathBuf>,
-    /// `--target-dir`; by default `leakcheck` below cargo's own.
+    /// Those of them that `cargo metadata` takes as well.
+    pub metadata_args: Vec<OsString>,
+    /// `--target-dir`. What is built goes to `leakcheck` below it, or below cargo's own.
     pub target_dir: Option<Utf8PathBuf>,
-    /// `--target`.
-    pub target: Option<String>,
-    /// `--config` values, for resolving the effective flags as cargo will.
-    pub cargo_config: Vec<String>,
+    /// `--target` values.
+    pub targets: Vec<String>,
+    /// `--config` values.
+    pub configs: Vec<String>,
+}
+
+/// Which program to trace.
+#[derive(Clone, Debug)]
+pub struct ExecOptions {
+    /// The program, looked up in `PATH` unless it has a slash, and its arguments.
+    pub command: Vec<OsString>,
+    /// The user's working directory.
+    pub directory: PathBuf,
+    /// The user's environment.
+    pub environment: Environment,
 }
 
 /// Which tests to run: libtest's own selection.

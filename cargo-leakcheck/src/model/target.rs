@@ -51,3 +51,12 @@ impl TestBinary {
         }
     }
 }
+
+/// Something that `cargo test` would have tested and this run does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotChecked {
+    /// What it is ("doctests of NAME").
+    pub what: String,
+    /// Why.
+    pub reason: String,
+}

@@ -1,0 +1,210 @@
+//! Builds the test binaries with cargo and finds out how cargo would run them.
+
+pub mod capture;
+mod command;
+mod config;
+mod flags;
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io::BufReader;
+use std::process::Stdio;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_config2::Config;
+use cargo_metadata::{Artifact, Message, MetadataCommand, TargetKind as CargoKind};
+
+use self::capture::{Capture, Captures};
+use self::command::CargoCommand;
+use crate::error::{Error, Result};
+use crate::model::{NotChecked, TargetKind, TestBinary};
+use crate::options::{BuildOptions, Environment};
+
+/// What was built.
+#[derive(Clone, Debug, Default)]
+pub struct Built {
+    /// The executables that `cargo test` would run, in its order.
+    pub binaries: Vec<TestBinary>,
+    /// What else it would test.
+    pub not_checked: Vec<NotChecked>,
+    /// What the user should know about differences from `cargo test`.
+    pub notes: Vec<String>,
+}
+
+/// Builds. Cargo's own output goes to standard error as it comes.
+///
+/// # Errors
+/// [`Error::Build`] when cargo ends without success; [`Error::Usage`] when its configuration cannot be
+/// kept; [`Error::Command`] when cargo cannot be called.
+pub fn build(options: &BuildOptions) -> Result<Built> {
+    let config = config::load(options)?;
+    let targets = config::targets(options, &config)?;
+    let host = config
+        .host_triple()
+        .map_err(|error| Error::Usage(format!("cannot find the host's target: {error}")))?;
+    let flags = flags::variables(options, &config, &targets)?;
+    let directories = directories(options)?;
+    let artifacts = compile(options, &directories, &flags)?;
+
+    let captures = Captures::new(&options.executable)?;
+    let mut changes = flags;
+    changes.insert("RUSTDOC".into(), captures.rustdoc().into());
+    for triple in targets.iter().map(|target| target.triple()).chain([host]) {
+        // The host's runner counts too: proc-macro crates are tested there whatever the target.
+        changes.insert(config::runner_variable(triple).into(), captures.runner().into());
+    }
+    ask(options, &directories, &changes)?;
+
+    let mut built = assemble(artifacts, captures.read()?)?;
+    for binary in &mut built.binaries {
+        restore(&mut binary.environment, &changes, options, &config);
+    }
+    for target in &targets {
+        if let Ok(Some(runner)) = config.runner(target) {
+            let runner = runner.path.display();
+            built.notes.push(format!("the runner `{runner}` is not used: tests are started directly"));
+        }
+    }
+    for (name, value) in &config.env {
+        if value.force && changes.contains_key(OsStr::new(name)) {
+            built.notes.push(format!(
+                "cargo's configuration forces {name}: C code may lack frame pointers and lines"
+            ));
+        }
+    }
+    Ok(built)
+}
+
+/// The arguments that make cargo build in directories of our own.
+fn directories(options: &BuildOptions) -> Result<Vec<OsString>> {
+    let mut command = CargoCommand::new(options, "metadata");
+    command.args(["--no-deps", "--format-version=1"]).args(&options.metadata_args);
+    let output =
+        command.command().stderr(Stdio::inherit()).output().map_err(|error| command.not_started(&error))?;
+    if !output.status.success() {
+        return Err(command.failed(output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let metadata = MetadataCommand::parse(text).map_err(|error| command.unexpected(error))?;
+    let target = options.target_dir.as_deref().unwrap_or(&metadata.target_directory);
+    let mut arguments = vec!["--target-dir".into(), target.join("leakcheck").into_os_string()];
+    // A build directory of the user's choice is not below the target directory.
+    if let Some(build) = metadata.build_directory.filter(|build| *build != metadata.target_directory) {
+        let build = serde_json::Value::from(build.join("leakcheck").as_str());
+        arguments.extend(["--config".into(), format!("build.build-dir={build}").into()]);
+    }
+    Ok(arguments)
+}
+
+/// Builds everything and returns the executables that hold tests.
+fn compile(options: &BuildOptions, directories: &[OsString], flags: &Environment) -> Result<Vec<Artifact>> {
+    let mut command = CargoCommand::new(options, "test");
+    command
+        .args(["--no-run", "--message-format=json-render-diagnostics"])
+        .args(&options.cargo_args)
+        .args(directories)
+        .envs(flags.clone());
+    let mut child = command
+        .command()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| command.not_started(&error))?;
+    let mut artifacts = Vec::new();
+    let messages =
+        child.stdout.take().into_iter().flat_map(|stdout| Message::parse_stream(BufReader::new(stdout)));
+    for message in messages {
+        if let Message::CompilerArtifact(artifact) = message.map_err(|error| command.unexpected(error))?
+            && artifact.profile.test
+            && artifact.executable.is_some()
+        {
+            artifacts.push(artifact);
+        }
+    }
+    let status = child.wait().map_err(|error| command.unexpected(error))?;
+    if status.success() { Ok(artifacts) } else { Err(command.failed(status)) }
+}
+
+/// Has cargo start this program in place of everything that it would test.
+fn ask(options: &BuildOptions, directories: &[OsString], changes: &Environment) -> Result<()> {
+    let mut command = CargoCommand::new(options, "test");
+    command.args(["--no-fail-fast"]).args(&options.cargo_args).args(directories).envs(changes.clone());
+    let output =
+        command.command().stdin(Stdio::null()).output().map_err(|error| command.not_started(&error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(command.unexpected(format_args!("{}: {}", output.status, text.trim())))
+}
+
+/// Puts together what cargo has built and what it has started.
+fn assemble(artifacts: Vec<Artifact>, captures: Vec<Capture>) -> Result<Built> {
+    let mut artifacts: HashMap<Utf8PathBuf, Artifact> = artifacts
+        .into_iter()
+        .filter_map(|artifact| artifact.executable.clone().map(|executable| (executable, artifact)))
+        .collect();
+    let mut built = Built::default();
+    for capture in captures {
+        let package =
+            capture.environment.get(OsStr::new("CARGO_PKG_NAME")).map(|name| name.display().to_string());
+        if capture.rustdoc {
+            let what = format!("doctests of {}", package.unwrap_or_else(|| "a library".to_owned()));
+            built.not_checked.push(NotChecked { what, reason: "doctests are not run yet".to_owned() });
+            continue;
+        }
+        let executable = capture.arguments.first().map(|path| Utf8PathBuf::from(path.display().to_string()));
+        let artifact = executable.as_ref().and_then(|path| artifacts.remove(path));
+        let (Some(path), Some(artifact)) = (executable.clone(), artifact) else {
+            let reason = "cargo starts it as a test and has not reported to have built it".to_owned();
+            return Err(Error::Format { path: executable.unwrap_or_default(), reason });
+        };
+        built.binaries.push(TestBinary {
+            package: package.unwrap_or_default(),
+            kind: kind(&artifact.target.kind),
+            target: artifact.target.name,
+            directory: utf8(capture.directory.into_os_string())?,
+            environment: capture.environment.into_iter().collect(),
+            path,
+        });
+    }
+    let mut rest: Vec<_> = artifacts.into_keys().collect();
+    rest.sort();
+    built.not_checked.extend(rest.iter().map(|path| NotChecked {
+        what: format!("test binary {path}"),
+        reason: "cargo builds it and does not run it".to_owned(),
+    }));
+    Ok(built)
+}
+
+/// Takes what we set for cargo out of a test's environment.
+fn restore(
+    environment: &mut Vec<(OsString, OsString)>,
+    changes: &Environment,
+    options: &BuildOptions,
+    config: &Config,
+) {
+    environment.retain(|(name, _)| !changes.contains_key(name));
+    for name in changes.keys() {
+        if let Some(value) = flags::user_value(options, config, name) {
+            environment.push((name.clone(), value));
+        }
+    }
+}
+
+fn kind(kinds: &[CargoKind]) -> TargetKind {
+    match kinds.first() {
+        Some(CargoKind::Bin) => TargetKind::Bin,
+        Some(CargoKind::Test) => TargetKind::Test,
+        Some(CargoKind::Example) => TargetKind::Example,
+        Some(CargoKind::Bench) => TargetKind::Bench,
+        _ => TargetKind::Lib,
+    }
+}
+
+fn utf8(path: OsString) -> Result<Utf8PathBuf> {
+    match Utf8Path::from_path(path.as_ref()) {
+        Some(path) => Ok(path.to_owned()),
+        None => Err(Error::Usage(format!("{}: paths that are not UTF-8 are not supported", path.display()))),
+    }
+}

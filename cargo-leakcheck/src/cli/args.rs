@@ -1,0 +1,229 @@
+//! The command line as clap sees it. What the flags mean is decided in the parent module.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use super::values::{duration, table_size};
+
+/// What `--help` says below the options.
+const AFTER_HELP: &str = "\
+Each test runs in a process of its own. Blocks that it allocated and that are left when the process
+ends are definitely lost, indirectly lost, possibly lost or still reachable. A test fails when it loses
+more than its budget: 0 bytes, or what #[leak_budget] says.
+
+Exit codes: 0 clean, 1 tests failed, 2 leaks only, 3 both, 4 no tests ran, 10 incomplete,
+11 the tool could not do its work, 12 the build failed.";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo-leakcheck",
+    bin_name = "cargo leakcheck",
+    about = "Run every test of a cargo workspace under an eBPF tracer and fail the tests that leak memory",
+    version,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    after_help = AFTER_HELP
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub test: TestArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[command(flatten)]
+    pub cargo: CargoArgs,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Trace any program, Rust or not
+    Exec(ExecArgs),
+    /// Print the tests that would run, with their budgets
+    List(Box<TestArgs>),
+}
+
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct SelectArgs {
+    /// Run only tests whose names contain one of these
+    #[arg(value_name = "TESTNAME")]
+    pub filters: Vec<String>,
+    /// More names and libtest's selection: --skip NAME, --exact, --ignored, --include-ignored
+    #[arg(last = true, value_name = "ARGS")]
+    pub libtest: Vec<OsString>,
+}
+
+/// Flags that go to `cargo test` as they are.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Selection and build, as in cargo test")]
+pub struct CargoArgs {
+    /// Package to test
+    #[arg(short, long, value_name = "SPEC")]
+    pub package: Vec<OsString>,
+    /// Test all packages of the workspace
+    #[arg(long, alias = "all")]
+    pub workspace: bool,
+    /// Package to leave out
+    #[arg(long, value_name = "SPEC")]
+    pub exclude: Vec<OsString>,
+    /// Test the library
+    #[arg(long)]
+    pub lib: bool,
+    /// Test all binaries
+    #[arg(long)]
+    pub bins: bool,
+    /// Test this binary
+    #[arg(long, value_name = "NAME")]
+    pub bin: Vec<OsString>,
+    /// Test all targets that have tests enabled
+    #[arg(long)]
+    pub tests: bool,
+    /// Test this integration test
+    #[arg(long, value_name = "NAME")]
+    pub test: Vec<OsString>,
+    /// Test all examples
+    #[arg(long)]
+    pub examples: bool,
+    /// Test this example
+    #[arg(long, value_name = "NAME")]
+    pub example: Vec<OsString>,
+    /// Test all benchmarks, run once as tests
+    #[arg(long)]
+    pub benches: bool,
+    /// Test this benchmark
+    #[arg(long, value_name = "NAME")]
+    pub bench: Vec<OsString>,
+    /// Test all targets
+    #[arg(long)]
+    pub all_targets: bool,
+    /// Features to activate
+    #[arg(short = 'F', long, value_name = "FEATURES")]
+    pub features: Vec<OsString>,
+    /// Activate all features
+    #[arg(long)]
+    pub all_features: bool,
+    /// Do not activate the `default` feature
+    #[arg(long)]
+    pub no_default_features: bool,
+    /// Build with the release profile; the optimizer may remove allocations, which then cannot leak
+    #[arg(short, long)]
+    pub release: bool,
+    /// Build with this profile
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<OsString>,
+    /// Build for this target
+    #[arg(long, value_name = "TRIPLE")]
+    pub target: Vec<String>,
+    /// Build in `leakcheck` below this directory [default: cargo's own target directory]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub target_dir: Option<Utf8PathBuf>,
+    /// Path to Cargo.toml
+    #[arg(long, value_name = "PATH")]
+    pub manifest_path: Option<OsString>,
+    /// Number of compilers at a time
+    #[arg(long, value_name = "N")]
+    pub build_jobs: Option<OsString>,
+    /// Require that Cargo.lock is up to date
+    #[arg(long)]
+    pub locked: bool,
+    /// Do not use the network
+    #[arg(long)]
+    pub offline: bool,
+    /// --locked and --offline
+    #[arg(long)]
+    pub frozen: bool,
+    /// Override a configuration value of cargo's
+    #[arg(long, value_name = "KEY=VALUE|PATH")]
+    pub config: Vec<String>,
+    /// Ignore `rust-version` in packages
+    #[arg(long)]
+    pub ignore_rust_version: bool,
+    /// Unstable flag of cargo's (nightly only)
+    #[arg(short = 'Z', value_name = "FLAG", hide = true)]
+    pub unstable: Vec<OsString>,
+    /// More of cargo's output
+    #[arg(short, long, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub verbose: u8,
+    /// None of cargo's progress
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tracing, judging, reporting")]
+pub struct RunArgs {
+    /// Tests at a time [default: number of CPUs]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// End a test after this time: 30, 30s, 2m, 500ms [default: none]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// What counts against the default budget: lost blocks, or all that are outstanding at exit
+    #[arg(long, value_name = "lost|outstanding", default_value = "lost", hide_possible_values = true)]
+    pub count: CountArg,
+    /// Count the leaks of tests that fail, abort or run out of time
+    #[arg(long)]
+    pub count_failed: bool,
+    /// Count the leaks of #[should_panic] tests
+    #[arg(long)]
+    pub count_should_panic: bool,
+    /// Fail tests that free a block twice or free what was never allocated
+    #[arg(long)]
+    pub deny_bad_frees: bool,
+    /// Write a JUnit report
+    #[arg(long, value_name = "PATH")]
+    pub junit: Option<Utf8PathBuf>,
+    /// Write a JSON report; - is standard output
+    #[arg(long, value_name = "PATH")]
+    pub json: Option<Utf8PathBuf>,
+    /// Show the frames of std, allocator and test harness too
+    #[arg(long)]
+    pub full_stacks: bool,
+    /// When to colour [default: auto, on a terminal]
+    #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
+    pub color: Option<ColorArg>,
+    /// Blocks that can be alive at a time, over all running tests
+    #[arg(long, value_name = "N", default_value_t = 2_097_152, value_parser = table_size())]
+    pub max_blocks: u32,
+    /// Different call stacks of a run
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = table_size())]
+    pub max_stacks: u32,
+    /// Threads that can be alive at a time, over all running tests
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
+    pub max_threads: u32,
+    /// Probe functions at their first instruction (for the benchmark)
+    #[arg(long, hide = true)]
+    pub probe_at_entry: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CountArg {
+    Lost,
+    Outstanding,
+}

@@ -1,0 +1,246 @@
+//! The command line: flags, and the environment variables that act like flags, become [`Options`].
+//! Nothing below this module reads either.
+
+mod args;
+mod libtest;
+mod values;
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use self::args::{CargoArgs, Cli, ColorArg, Command, CountArg, RunArgs, SelectArgs, TestArgs};
+use self::libtest::LibtestArgs;
+use crate::error::{Error, Result};
+use crate::options::{
+    Action, BuildOptions, Color, Count, Environment, ExecOptions, Ignored, JudgeOptions, Options,
+    ReportOptions, Selection, TraceOptions,
+};
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    /// Do something.
+    Run(Box<Options>),
+    /// Print this text (`--help`, `--version`) and end with success. It holds ANSI styles, which are to
+    /// be removed where they are not wanted.
+    Print(String),
+}
+
+/// What the process was started with, besides its arguments.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Its environment.
+    pub environment: Environment,
+    /// Its working directory.
+    pub directory: PathBuf,
+    /// Its own executable.
+    pub executable: PathBuf,
+    /// How many CPUs it may use.
+    pub cpus: usize,
+}
+
+impl Surroundings {
+    /// Those of this process.
+    pub fn current() -> Result<Self> {
+        let system = |call: &str| {
+            let call = call.to_owned();
+            move |source| Error::System { call, source }
+        };
+        Ok(Self {
+            environment: std::env::vars_os().collect(),
+            directory: std::env::current_dir().map_err(system("reading the working directory"))?,
+            executable: std::env::current_exe().map_err(system("finding the path of this program"))?,
+            cpus: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        })
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.get(std::ffi::OsStr::new(name))?.to_str()
+    }
+}
+
+/// Reads the arguments, the program's own name first. Both `cargo-leakcheck leakcheck …`, as cargo calls
+/// its subcommands, and `cargo-leakcheck …` are understood.
+///
+/// # Errors
+/// [`Error::Usage`], with a text for the user, for anything that makes no sense.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>, surroundings: Surroundings) -> Result<Request> {
+    let mut arguments: Vec<_> = arguments.into_iter().collect();
+    if arguments.get(1).is_some_and(|first| first == "leakcheck") {
+        arguments.remove(1);
+    }
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => Ok(Request::Run(Box::new(resolve(cli, surroundings)?))),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            Ok(Request::Print(error.render().ansi().to_string()))
+        }
+        Err(error) => {
+            let text = error.render().to_string();
+            Err(Error::Usage(text.trim_start_matches("error: ").trim_end().to_owned()))
+        }
+    }
+}
+
+fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
+    match cli.command {
+        None => {
+            // Behind other arguments, clap takes the name of a command for that of a test.
+            if let Some(word) =
+                cli.test.select.filters.iter().find(|word| ["list", "exec"].contains(&word.as_str()))
+            {
+                return Err(Error::Usage(format!(
+                    "the command `{word}` comes first: `cargo leakcheck {word} …`; for tests of that name use `-- {word}`"
+                )));
+            }
+            test(cli.test, surroundings, Action::Test)
+        }
+        Some(Command::List(list)) => test(*list, surroundings, Action::List),
+        Some(Command::Exec(exec)) => {
+            let (trace, judge, report) = run(&exec.run, None, &surroundings);
+            let Surroundings { environment, directory, .. } = surroundings;
+            let exec = ExecOptions { command: exec.command, directory, environment };
+            Ok(Options { action: Action::Exec(exec), trace, judge, report })
+        }
+    }
+}
+
+fn test(
+    args: TestArgs,
+    surroundings: Surroundings,
+    action: fn(BuildOptions, Selection) -> Action,
+) -> Result<Options> {
+    let (selection, threads) = selection(args.select)?;
+    if let (Some(jobs), Some(threads)) = (args.run.jobs, threads)
+        && jobs != threads
+    {
+        return Err(Error::Usage(format!("--jobs {jobs} contradicts `-- --test-threads {threads}`")));
+    }
+    let (trace, judge, report) = run(&args.run, threads, &surroundings);
+    let build = build(args.cargo, args.run.color, surroundings);
+    Ok(Options { action: action(build, selection), trace, judge, report })
+}
+
+fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
+    let libtest = LibtestArgs::read(&select.libtest)?;
+    let ignored = match (libtest.ignored, libtest.include_ignored) {
+        (true, _) => Ignored::Only,
+        (false, true) => Ignored::Include,
+        (false, false) => Ignored::Skip,
+    };
+    let filters = select.filters.into_iter().chain(libtest.filters).collect();
+    Ok((Selection { filters, skip: libtest.skip, exact: libtest.exact, ignored }, libtest.test_threads))
+}
+
+fn run(
+    run: &RunArgs,
+    threads: Option<NonZeroUsize>,
+    surroundings: &Surroundings,
+) -> (TraceOptions, JudgeOptions, ReportOptions) {
+    let trace = TraceOptions {
+        jobs: run.jobs.or(threads).map_or(surroundings.cpus, NonZeroUsize::get),
+        timeout: run.timeout,
+        max_blocks: run.max_blocks,
+        max_stacks: run.max_stacks,
+        max_threads: run.max_threads,
+        probe_at_entry: run.probe_at_entry,
+    };
+    let judge = JudgeOptions {
+        count: match run.count {
+            CountArg::Lost => Count::Lost,
+            CountArg::Outstanding => Count::Outstanding,
+        },
+        count_failed: run.count_failed,
+        count_should_panic: run.count_should_panic,
+        count_bad_frees: run.deny_bad_frees,
+    };
+    let report = ReportOptions {
+        junit: run.junit.clone(),
+        json: run.json.clone(),
+        full_stacks: run.full_stacks,
+        color: color(run.color, surroundings),
+    };
+    (trace, judge, report)
+}
+
+/// The option first, then cargo's variable, then the one that all programs share.
+fn color(option: Option<ColorArg>, surroundings: &Surroundings) -> Color {
+    match (option, surroundings.variable("CARGO_TERM_COLOR")) {
+        (Some(ColorArg::Always), _) | (None, Some("always")) => Color::Always,
+        (Some(ColorArg::Never), _) | (None, Some("never")) => Color::Never,
+        (Some(ColorArg::Auto), _) => Color::Auto,
+        (None, _) if surroundings.variable("NO_COLOR").is_some_and(|value| !value.is_empty()) => Color::Never,
+        (None, _) => Color::Auto,
+    }
+}
+
+fn build(cargo: CargoArgs, color: Option<ColorArg>, surroundings: Surroundings) -> BuildOptions {
+    let mut shared = Vec::new();
+    let pair = |flag: &str, value: OsString| [OsString::from(flag), value];
+    shared.extend(cargo.manifest_path.map(|path| pair("--manifest-path", path)).into_iter().flatten());
+    shared.extend(cargo.config.iter().flat_map(|value| pair("--config", value.into())));
+    shared.extend(cargo.unstable.into_iter().flat_map(|value| pair("-Z", value)));
+    for (given, flag) in
+        [(cargo.locked, "--locked"), (cargo.offline, "--offline"), (cargo.frozen, "--frozen")]
+    {
+        shared.extend(given.then(|| flag.into()));
+    }
+
+    let mut all = shared.clone();
+    for (given, flag) in [
+        (cargo.workspace, "--workspace"),
+        (cargo.lib, "--lib"),
+        (cargo.bins, "--bins"),
+        (cargo.tests, "--tests"),
+        (cargo.examples, "--examples"),
+        (cargo.benches, "--benches"),
+        (cargo.all_targets, "--all-targets"),
+        (cargo.all_features, "--all-features"),
+        (cargo.no_default_features, "--no-default-features"),
+        (cargo.release, "--release"),
+        (cargo.ignore_rust_version, "--ignore-rust-version"),
+        (cargo.quiet, "--quiet"),
+    ] {
+        all.extend(given.then(|| flag.into()));
+    }
+    for (values, flag) in [
+        (cargo.package, "--package"),
+        (cargo.exclude, "--exclude"),
+        (cargo.bin, "--bin"),
+        (cargo.test, "--test"),
+        (cargo.example, "--example"),
+        (cargo.bench, "--bench"),
+        (cargo.features, "--features"),
+        (cargo.target.iter().map(OsString::from).collect(), "--target"),
+        (cargo.profile.into_iter().collect(), "--profile"),
+        (cargo.build_jobs.into_iter().collect(), "--jobs"),
+    ] {
+        all.extend(values.into_iter().flat_map(|value| pair(flag, value)));
+    }
+    all.extend((0..cargo.verbose).map(|_| "--verbose".into()));
+    let color = color.map(|color| match color {
+        ColorArg::Auto => "auto",
+        ColorArg::Always => "always",
+        ColorArg::Never => "never",
+    });
+    all.extend(color.into_iter().flat_map(|when| pair("--color", when.into())));
+
+    let Surroundings { environment, directory, executable, .. } = surroundings;
+    BuildOptions {
+        cargo: environment.get(std::ffi::OsStr::new("CARGO")).cloned().unwrap_or_else(|| "cargo".into()),
+        executable,
+        directory,
+        environment,
+        cargo_args: all,
+        metadata_args: shared,
+        target_dir: cargo.target_dir,
+        targets: cargo.target,
+        configs: cargo.config,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::model::TargetKind;
+use crate::options::ExecOptions;
+
+fn found(target: &str, kind: TargetKind, tests: Tests) -> Discovered {
+    let binary = TestBinary {
+        package: "pack".to_owned(),
+        target: target.to_owned(),
+        kind,
+        path: format!("/t/{target}").into(),
+        directory: "/".into(),
+        environment: Vec::new(),
+    };
+    Discovered { binary: Arc::new(binary), tests }
+}
+
+fn cases(names: &[(&str, bool)]) -> Vec<TestCase> {
+    names.iter().map(|&(name, ignored)| TestCase { name: name.to_owned(), ignored }).collect()
+}
+
+fn sample() -> Vec<Discovered> {
+    vec![
+        found("custom", TargetKind::Test, Tests::Unit { reason: "it lists no tests".to_owned() }),
+        found("mimic", TargetKind::Test, Tests::Protocol(cases(&[("with space", false)]))),
+        found(
+            "pack",
+            TargetKind::Lib,
+            Tests::Libtest(cases(&[
+                ("parse_b", false),
+                ("parse_a", true),
+                ("m::parse", false),
+                ("other", false),
+            ])),
+        ),
+    ]
+}
+
+fn select(selection: &Selection) -> Vec<String> {
+    let plan = plan(sample(), selection, |_| Ok(BTreeMap::new())).unwrap();
+    plan.tests.iter().map(|test| format!("{} {}", test.binary.id(), test.name.as_str())).collect()
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn everything_by_binary_and_name() {
+    assert_eq!(
+        select(&Selection::default()),
+        ["pack m::parse", "pack other", "pack parse_b", "pack::custom custom", "pack::mimic with space"]
+    );
+}
+
+#[test]
+fn filters_are_substrings_of_which_any_selects() {
+    let selection = Selection { filters: strings(&["parse", "space"]), ..Selection::default() };
+    assert_eq!(select(&selection), ["pack m::parse", "pack parse_b", "pack::mimic with space"]);
+    assert!(select(&Selection { filters: strings(&["nothing"]), ..selection }).is_empty());
+}
+
+#[test]
+fn exact_holds_for_filters_and_skips() {
+    let selection =
+        Selection { filters: strings(&["parse", "parse_b"]), exact: true, ..Selection::default() };
+    assert_eq!(select(&selection), ["pack parse_b"]);
+    let selection =
+        Selection { skip: strings(&["parse", "custom", "with space"]), exact: true, ..Selection::default() };
+    assert_eq!(select(&selection), ["pack m::parse", "pack other", "pack parse_b"]);
+    assert_eq!(select(&Selection { exact: false, ..selection }), ["pack other"]);
+}
+
+#[test]
+fn ignored_tests() {
+    let filters = strings(&["parse"]);
+    let select = |ignored| select(&Selection { filters: filters.clone(), ignored, ..Selection::default() });
+    assert_eq!(select(Ignored::Include), ["pack m::parse", "pack parse_a", "pack parse_b"]);
+    assert_eq!(select(Ignored::Only), ["pack parse_a"]);
+}
+
+#[test]
+fn arguments_windows_and_notes() {
+    let selection = Selection { ignored: Ignored::Include, ..Selection::default() };
+    let plan = plan(sample(), &selection, |_| Ok(BTreeMap::new())).unwrap();
+    let seen: Vec<_> = plan
+        .tests
+        .iter()
+        .map(|test| {
+            let arguments: Vec<_> =
+                test.arguments.iter().map(|argument| argument.to_str().unwrap()).collect();
+            (test.window, arguments.join("|"))
+        })
+        .collect();
+    assert_eq!(seen[2], (Window::TestBody, "--exact|--nocapture|--ignored|parse_a".to_owned()));
+    assert_eq!(seen[3], (Window::TestBody, "--exact|--nocapture|parse_b".to_owned()));
+    assert_eq!(seen[4], (Window::Process, String::new()));
+    assert_eq!(seen[5], (Window::Process, "--exact|--nocapture|with space".to_owned()));
+    assert_eq!(plan.notes, ["pack::custom runs as one test: it lists no tests"]);
+}
+
+#[test]
+fn a_harness_that_calls_everything_ignored_is_mentioned() {
+    let tests = Tests::Protocol(cases(&[("a", true), ("b", true)]));
+    let plan_with = |ignored| {
+        let selection = Selection { ignored, ..Selection::default() };
+        plan(vec![found("odd", TargetKind::Test, tests.clone())], &selection, |_| Ok(BTreeMap::new()))
+            .unwrap()
+    };
+    assert_eq!(plan_with(Ignored::Skip).notes, ["pack::odd lists all its 2 tests as ignored"]);
+    assert_eq!(plan_with(Ignored::Include).notes, [""; 0]);
+}
+
+#[test]
+fn a_name_like_an_option_is_no_option() {
+    let case = TestCase { name: "--list".to_owned(), ignored: false };
+    assert_eq!(arguments(&case), ["--exact", "--nocapture", "--", "--list"]);
+}
+
+#[test]
+fn budgets_go_to_their_tests_and_are_read_only_where_needed() {
+    let selection = Selection { filters: strings(&["parse_b", "m::"]), ..Selection::default() };
+    let limit =
+        Budget { bytes: Some(7), ignore: Some("a \"quoted\" reason".to_owned()), ..Budget::default() };
+    let mut read = Vec::new();
+    let plan = plan(sample(), &selection, |binary| {
+        read.push(binary.id());
+        Ok([("parse_b".to_owned(), limit.clone()), ("gone".to_owned(), Budget::default())].into())
+    })
+    .unwrap();
+    assert_eq!(read, ["pack"]);
+    assert_eq!(plan.tests[0].budget, Budget::default());
+    assert_eq!(plan.tests[1].budget, limit);
+    let mut text = Vec::new();
+    print(&plan.tests, &mut text).unwrap();
+    assert_eq!(
+        String::from_utf8(text).unwrap(),
+        "pack  m::parse  default\npack  parse_b   bytes=7 ignore=\"a \\\"quoted\\\" reason\"\n"
+    );
+}
+
+fn exec(command: &[&str]) -> Result<PlannedTest> {
+    program(&ExecOptions {
+        command: command.iter().map(OsString::from).collect(),
+        directory: "/bin".into(),
+        environment: [("PATH".into(), "/nowhere:/bin".into())].into(),
+    })
+}
+
+#[test]
+fn programs_are_found_as_a_shell_finds_them() {
+    for name in ["sh", "./sh", "/bin/sh"] {
+        let test = exec(&[name, "-c", "exit 3"]).unwrap();
+        assert_eq!(test.name, TestName::Unit("sh".to_owned()));
+        assert!(test.binary.path.ends_with("sh") && test.binary.path.is_absolute(), "{}", test.binary.path);
+        assert_eq!(test.arguments, ["-c", "exit 3"]);
+        assert_eq!(test.window, Window::Process);
+    }
+    for name in ["no-such-program", "./no-such-program", "/etc/passwd", "/etc"] {
+        let text = exec(&[name]).unwrap_err().to_string();
+        assert!(text.contains(name), "{text}");
+    }
+}
