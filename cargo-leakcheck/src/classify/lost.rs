@@ -84,8 +84,7 @@ impl Graph {
         let mut targets: Vec<u32> = Vec::new();
         for &block in &blocks {
             for piece in words.contents(block) {
-                words.full(piece, |target| targets.extend(nodes[target]));
-                words.disguised(piece, |target| targets.extend(nodes[target]));
+                words.any(piece, |target| targets.extend(nodes[target]));
             }
             ends.push(targets.len());
         }

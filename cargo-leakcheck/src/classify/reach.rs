@@ -73,7 +73,8 @@ impl Search<'_> {
         }
     }
 
-    /// Marks what is left and disguised references lead to, and everything below that.
+    /// Marks what is left and disguised references lead to, and everything below that. Full ones are
+    /// followed again, to no effect where they have been followed before.
     fn follow_disguised(&mut self) {
         let Self { words, reached, pending } = self;
         pending.extend((0..reached.len()).filter(|&block| reached[block] != Reach::Nothing));
@@ -84,13 +85,11 @@ impl Search<'_> {
             }
         };
         for root in words.roots {
-            words.disguised((&root.memory).into(), |block| visit(block, pending));
+            words.any((&root.memory).into(), |block| visit(block, pending));
         }
         while let Some(block) = pending.pop() {
             for piece in words.contents(block) {
-                // Full references from blocks marked before lead to marked blocks: no harm in looking.
-                words.full(piece, |block| visit(block, pending));
-                words.disguised(piece, |block| visit(block, pending));
+                words.any(piece, |block| visit(block, pending));
             }
         }
     }

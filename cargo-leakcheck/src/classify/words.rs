@@ -40,11 +40,6 @@ impl<'a> From<&'a Memory> for Bytes<'a> {
     }
 }
 
-enum Reference {
-    Full(usize),
-    Disguised(usize),
-}
-
 impl<'a> Words<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let Snapshot { blocks, roots, heap, .. } = snapshot;
@@ -67,17 +62,22 @@ impl<'a> Words<'a> {
     /// Calls `found` with the target of each full reference.
     pub(super) fn full(&self, memory: Bytes<'_>, mut found: impl FnMut(usize)) {
         for word in aligned(memory) {
-            if let Some(Reference::Full(block)) = self.reference(word) {
+            if let Some((block, start)) = self.index.containing(word)
+                && !self.is_tagged(word, block, start)
+            {
                 found(block);
             }
         }
     }
 
-    /// Calls `found` with the target of each disguised reference.
-    pub(super) fn disguised(&self, memory: Bytes<'_>, mut found: impl FnMut(usize)) {
+    /// Calls `found` with the target of each reference, full or disguised.
+    pub(super) fn any(&self, memory: Bytes<'_>, mut found: impl FnMut(usize)) {
         for word in aligned(memory) {
-            if let Some(Reference::Disguised(block)) = self.reference(word) {
+            if let Some((block, _)) = self.index.containing(word) {
                 found(block);
+            } else if let Some(address) = without_high_tag(word) {
+                let block = self.index.containing(address).map(|(block, _)| block);
+                block.or_else(|| self.index.starting_at(address & !LOW_TAG)).into_iter().for_each(&mut found);
             }
         }
         // Eight times as many words: the order of the tests matters.
@@ -92,24 +92,17 @@ impl<'a> Words<'a> {
         }
     }
 
-    #[inline]
-    fn reference(&self, word: u64) -> Option<Reference> {
-        if let Some((block, start)) = self.index.containing(word) {
-            let tagged = word != start && word & !LOW_TAG == start && self.blocks[block].size > WORD as u64;
-            return Some(if tagged { Reference::Disguised(block) } else { Reference::Full(block) });
-        }
-        let unused = u64::BITS - ADDRESS_BITS;
-        let continued = ((word << unused) as i64 >> unused) as u64;
-        if word == continued {
-            return None;
-        }
-        let address = word << unused >> unused;
-        let block = match self.index.containing(address) {
-            Some((block, _)) => Some(block),
-            None => self.index.starting_at(address & !LOW_TAG),
-        };
-        block.map(Reference::Disguised)
+    /// Whether an address in a block is its start with a tag in the low bits.
+    fn is_tagged(&self, address: u64, block: usize, start: u64) -> bool {
+        address != start && address & !LOW_TAG == start && self.blocks[block].size > WORD as u64
     }
+}
+
+/// The address in the lower bits of a word that is no address as a whole.
+fn without_high_tag(word: u64) -> Option<u64> {
+    let unused = u64::BITS - ADDRESS_BITS;
+    let continued = ((word << unused) as i64 >> unused) as u64;
+    (word != continued).then_some(word << unused >> unused)
 }
 
 fn aligned(memory: Bytes<'_>) -> impl Iterator<Item = u64> {
