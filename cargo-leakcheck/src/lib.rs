@@ -3,6 +3,7 @@
 
 pub mod classify;
 pub mod error;
+pub mod judge;
 pub mod model;
 pub mod options;
 pub mod snapshot;

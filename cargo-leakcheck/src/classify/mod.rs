@@ -8,15 +8,15 @@
 //! - a **full** reference is an aligned word with the address of any byte of a block. Inner pointers
 //!   count: Rust has them everywhere (`Arc::into_raw`, slices, iterators). A block of size 0 is taken
 //!   to have one byte. The address behind a block's last byte is no reference to it.
-//! - a **disguised** reference is a word that a program must undo something to use: see
-//!   [`words`].
+//! - a **disguised** reference is a word that a program must undo something to use: `words.rs`
+//!   has the list.
 //!
 //! # The kinds
 //! 1. *Still reachable*: full references alone lead there from the roots. If they lead there from one
 //!    running thread only, the finding is held by that thread.
 //! 2. *Possibly lost*: of the rest, what any references lead to from the roots.
 //! 3. *Lost*: all that remains. Here full and disguised references are the same thing, so that a lost
-//!    tree with tagged links is one leak and not one a node. See [`lost`] for which block of a cycle
+//!    tree with tagged links is one leak and not one a node. `lost.rs` says which block of a cycle
 //!    or tree is the leak root and which are indirectly lost.
 
 mod index;
@@ -86,9 +86,12 @@ fn thread_name(root: &Root) -> Option<&str> {
     }
 }
 
+/// Kind, call stack and holding thread.
+type Key<'a> = (FindingKind, Option<usize>, Option<&'a str>);
+
 /// Findings in the making.
 #[derive(Default)]
-struct Groups<'a>(HashMap<(FindingKind, Option<usize>, Option<&'a str>), Finding<usize>>);
+struct Groups<'a>(HashMap<Key<'a>, Finding<usize>>);
 
 impl<'a> Groups<'a> {
     fn add(

@@ -1,6 +1,7 @@
 //! Cases with a known answer, and random heaps against a slow oracle.
 
 mod cases;
+mod groups;
 mod oracle;
 mod random;
 

@@ -130,11 +130,11 @@ fn references(blocks: &[Block], memory: &Memory) -> (Set, Set) {
     let (mut full, mut disguised) = (Set::new(), Set::new());
     for offset in 0..(memory.bytes.len() + 1).saturating_sub(8) {
         let word = (0..8).fold(0u64, |word, i| word | u64::from(memory.bytes[offset + i]) << (8 * i));
-        let aligned = (memory.address + offset as u64) % 8 == 0;
+        let aligned = (memory.address + offset as u64).is_multiple_of(8);
         for (index, block) in blocks.iter().enumerate() {
             let start = block.address;
             let inside = |address: u64| address == start || address > start && address < start + block.size;
-            let tagged = |address: u64| (1..8).any(|tag| start % 8 == 0 && address == start + tag);
+            let tagged = |address: u64| (1..8).any(|tag| start.is_multiple_of(8) && address == start + tag);
             if !aligned {
                 if word == start {
                     disguised.insert(index);

@@ -37,7 +37,7 @@ impl Word {
             Self::Inner(block, offset) => pick(block).address + offset % pick(block).size.max(1),
             Self::End(block) => pick(block).address + pick(block).size,
             Self::Tagged(block, tag) => pick(block).address | tag,
-            Self::High(block, high, low) => pick(block).address + low | high << 48,
+            Self::High(block, high, low) => (pick(block).address + low) | (high << 48),
             Self::Any(word) => word,
         }
     }
