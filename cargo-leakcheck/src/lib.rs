@@ -6,6 +6,8 @@ pub mod cli;
 pub mod discover;
 pub mod error;
 mod harvest;
+pub mod classify;
+pub mod judge;
 pub mod model;
 pub mod options;
 pub mod plan;

@@ -1,0 +1,73 @@
+//! Cases with a known answer, and random heaps against a slow oracle.
+
+mod cases;
+mod groups;
+mod oracle;
+mod random;
+
+use crate::model::{Finding, FindingKind, Measure};
+use crate::snapshot::{Block, Memory, Root, RootKind, Snapshot};
+
+/// A snapshot in the making.
+#[derive(Default)]
+struct Heap(Snapshot);
+
+impl Heap {
+    /// Adds a block behind the last one, allocated after it, with a call stack of its own. Returns
+    /// its address, a multiple of 16 as from malloc.
+    fn block(&mut self, size: u64) -> u64 {
+        let end = self.0.blocks.last().map_or(0x5555_0000_0000, |last| last.address + last.size);
+        let address = (end + 8).next_multiple_of(16);
+        let index = self.0.blocks.len();
+        self.0.blocks.push(Block {
+            address,
+            size,
+            stack: Some(index),
+            in_window: true,
+            runtime: false,
+            time_ns: 1000 + index as u64,
+            thread: 1,
+        });
+        self.0.heap.push(Memory { address, bytes: vec![0; size as usize] });
+        address
+    }
+
+    /// The record of the block last added.
+    fn last(&mut self) -> &mut Block {
+        self.0.blocks.last_mut().expect("a block was added")
+    }
+
+    /// Writes a word at any address in a block.
+    fn write(&mut self, address: u64, word: u64) {
+        let index = self.0.heap.partition_point(|memory| memory.address <= address) - 1;
+        let memory = &mut self.0.heap[index];
+        let offset = (address - memory.address) as usize;
+        memory.bytes[offset..offset + 8].copy_from_slice(&word.to_le_bytes());
+    }
+
+    fn root(&mut self, kind: RootKind, words: &[u64]) {
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.0.roots.push(Root { kind, memory: Memory { address: 0x7fff_0000_0000, bytes } });
+    }
+
+    fn thread(&mut self, id: u32, name: &str, words: &[u64]) {
+        self.root(RootKind::Thread { id, name: name.to_owned() }, words);
+    }
+
+    #[track_caller]
+    fn check(&self, expected: &[Finding<usize>]) {
+        assert_eq!(super::classify(&self.0), expected);
+    }
+}
+
+/// A finding of one or more blocks with the given call stack.
+fn finding(kind: FindingKind, stack: usize, bytes: u64, blocks: u64) -> Finding<usize> {
+    let measure = Measure { bytes, blocks };
+    Finding { kind, measure, stack: Some(stack), below: Measure::default(), held_by: None }
+}
+
+/// A definitely lost block with something below.
+fn leak_root(stack: usize, size: u64, below: (u64, u64)) -> Finding<usize> {
+    let below = Measure { bytes: below.0, blocks: below.1 };
+    Finding { below, ..finding(FindingKind::DefinitelyLost, stack, size, 1) }
+}

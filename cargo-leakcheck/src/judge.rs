@@ -1,0 +1,170 @@
+//! Compares what a test left behind with its budget, and a run's verdicts with the exit codes. Pure.
+//!
+//! What applies, first match first:
+//! 1. a test that did not start is *not checked*;
+//! 2. a budget with `ignore` is *not checked*: findings are kept, nothing is compared with a limit, and so
+//!    it does not matter either whether everything was seen;
+//! 3. any loss makes a verdict *incomplete*, also when leaks were found: they are shown, but what was not
+//!    seen may hold more of them, or the reference that makes one of them reachable;
+//! 4. otherwise each limit that is exceeded is a reason for *leaks*, and without one the test is *clean*.
+
+mod noise;
+
+#[cfg(test)]
+mod tests;
+
+use crate::error::Exit;
+use crate::model::{
+    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Totals, Verdict,
+};
+use crate::options::{Count, JudgeOptions};
+use crate::snapshot::Loss;
+
+/// Judges one test.
+///
+/// `findings` come in the order they are to be reported in; those that are std's own doing are taken
+/// out before anything is summed. The verdict is made for every test that started; [`Judged::counts`]
+/// says whether it (incomplete or leaks) matters for the exit code. A test may be exempt as not passed
+/// and as `should_panic`: it counts when the options lift each exemption it has.
+pub fn judge(
+    budget: &Budget,
+    outcome: &Outcome,
+    should_panic: bool,
+    mut findings: Vec<Finding<Vec<Frame>>>,
+    losses: Vec<Loss>,
+    options: &JudgeOptions,
+) -> Judged {
+    findings.retain(|finding| !noise::is_symbolizer_cache(finding));
+    let totals = totals(&findings);
+    let verdict = if let Outcome::NotStarted { reason } = outcome {
+        Verdict::NotChecked(reason.clone())
+    } else if let Some(reason) = &budget.ignore {
+        Verdict::NotChecked(reason.clone())
+    } else if !losses.is_empty() {
+        Verdict::Incomplete(losses.clone())
+    } else {
+        let mut reasons = exceeded(budget, &totals, options.count);
+        if options.count_bad_frees {
+            reasons.extend(bad_frees(&findings));
+        }
+        if reasons.is_empty() { Verdict::Clean } else { Verdict::Leaks(reasons) }
+    };
+    let passed = *outcome == Outcome::Passed;
+    let counts = (passed || options.count_failed) && (!should_panic || options.count_should_panic);
+    Judged { findings, totals, losses, verdict, counts }
+}
+
+/// The exit code of a run whose tests these are; the run itself went well. Tests that did not start
+/// count as failed.
+pub fn exit<'a>(tests: impl Iterator<Item = &'a CheckedTest>) -> Exit {
+    let (mut any, mut failed, mut leaks, mut incomplete) = (false, false, false, false);
+    for test in tests {
+        any = true;
+        failed |= test.outcome != Outcome::Passed;
+        if test.memory.counts {
+            match test.memory.verdict {
+                Verdict::Leaks(_) => leaks = true,
+                Verdict::Incomplete(_) => incomplete = true,
+                Verdict::Clean | Verdict::NotChecked(_) => {}
+            }
+        }
+    }
+    match (any, incomplete, failed, leaks) {
+        (false, ..) => Exit::NothingRan,
+        (_, true, ..) => Exit::Incomplete,
+        (_, _, true, true) => Exit::FailedAndLeaks,
+        (_, _, true, false) => Exit::Failed,
+        (_, _, false, true) => Exit::Leaks,
+        (_, _, false, false) => Exit::Clean,
+    }
+}
+
+fn totals(findings: &[Finding<Vec<Frame>>]) -> Totals {
+    let mut totals = Totals::default();
+    for Finding { kind, measure, .. } in findings {
+        let total = match kind {
+            FindingKind::DefinitelyLost => &mut totals.definitely_lost,
+            FindingKind::IndirectlyLost => &mut totals.indirectly_lost,
+            FindingKind::PossiblyLost => &mut totals.possibly_lost,
+            FindingKind::StillReachable => &mut totals.still_reachable,
+            FindingKind::DoubleFree | FindingKind::UnknownFree => {
+                totals.bad_frees += measure.blocks;
+                continue;
+            }
+        };
+        *total = *total + *measure;
+    }
+    totals
+}
+
+/// One reason for each limit that is exceeded.
+///
+/// A budget that limits nothing is replaced by the default: nothing lost, or with
+/// [`Count::Outstanding`] nothing alive. Without `bytes` and `blocks` a budget that limits something else
+/// still allows nothing lost. *Nothing* is 0 bytes in 0 blocks: a block of 0 bytes costs memory too, and
+/// is a leak unless the budget is in bytes by the user's own choice.
+fn exceeded(budget: &Budget, totals: &Totals, count: Count) -> Vec<String> {
+    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, ignore: _ } = *budget;
+    let lost = totals.definitely_lost + totals.indirectly_lost;
+    let outstanding = lost + totals.possibly_lost + totals.still_reachable;
+    let limits = [bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes];
+    let lost_bytes = bytes_lost(totals);
+    let outstanding_text = format!("{} B outstanding", outstanding.bytes);
+    if limits == [None; 5] && count == Count::Outstanding {
+        let reason = over_bytes(0, outstanding, &outstanding_text);
+        return reason.or_else(|| over_blocks(0, outstanding, "outstanding")).into_iter().collect();
+    }
+    let reachable = totals.still_reachable;
+    let reachable_text = format!("{} B still reachable", reachable.bytes);
+    let lost_reasons = if bytes.is_none() && blocks.is_none() {
+        [over_bytes(0, lost, &lost_bytes).or_else(|| over_blocks(0, lost, "lost")), None]
+    } else {
+        [
+            bytes.and_then(|limit| over_bytes(limit, lost, &lost_bytes)),
+            blocks.and_then(|limit| over_blocks(limit, lost, "lost")),
+        ]
+    };
+    let other_reasons = [
+        reachable_bytes.and_then(|limit| over_bytes(limit, reachable, &reachable_text)),
+        reachable_blocks.and_then(|limit| over_blocks(limit, reachable, "still reachable")),
+        outstanding_bytes.and_then(|limit| over_bytes(limit, outstanding, &outstanding_text)),
+    ];
+    lost_reasons.into_iter().chain(other_reasons).flatten().collect()
+}
+
+/// The lost bytes in words, without their blocks; a kind without blocks is left out.
+fn bytes_lost(totals: &Totals) -> String {
+    let Totals { definitely_lost, indirectly_lost, .. } = totals;
+    let (definitely, indirectly) = (definitely_lost.bytes, indirectly_lost.bytes);
+    match (definitely_lost.blocks, indirectly_lost.blocks) {
+        (_, 0) => format!("{definitely} B definitely lost"),
+        (0, _) => format!("{indirectly} B indirectly lost"),
+        (_, _) => format!("{definitely} B definitely and {indirectly} B indirectly lost"),
+    }
+}
+
+/// The reason if there are more bytes than the limit; `text` tells the bytes.
+fn over_bytes(limit: u64, measure: Measure, text: &str) -> Option<String> {
+    let blocks = plural(measure.blocks, "block");
+    (measure.bytes > limit).then(|| format!("{text} in {blocks} (budget {limit} B)"))
+}
+
+/// The reason if there are more blocks than the limit; `what` is said of them.
+fn over_blocks(limit: u64, measure: Measure, what: &str) -> Option<String> {
+    let (blocks, budget) = (plural(measure.blocks, "block"), plural(limit, "block"));
+    (measure.blocks > limit).then(|| format!("{blocks} {what} (budget {budget})"))
+}
+
+/// One reason for each kind of bad free there is.
+fn bad_frees(findings: &[Finding<Vec<Frame>>]) -> impl Iterator<Item = String> {
+    [(FindingKind::DoubleFree, "double free"), (FindingKind::UnknownFree, "unknown free")]
+        .into_iter()
+        .filter_map(|(kind, name)| {
+            let count = findings.iter().filter(|f| f.kind == kind).map(|f| f.measure.blocks).sum();
+            (count > 0).then(|| plural(count, name))
+        })
+}
+
+fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,115 @@
+//! What std keeps for itself and a test cannot help.
+
+use crate::model::{Finding, Frame};
+
+/// Functions, without leading `<`, below which std symbolizes a backtrace, or prints one for a panic.
+/// Not all of `std::backtrace_rs`: the frames of a `Backtrace` that a test leaks are collected there.
+/// Not all of `std::sys::backtrace`: every thread runs below its `__rust_begin_short_backtrace`.
+const SYMBOLIZER: [&str; 5] = [
+    "std::backtrace_rs::symbolize::gimli::",
+    "std::backtrace_rs::symbolize::resolve",
+    "std::sys::backtrace::BacktraceLock",
+    "std::sys::backtrace::_print",
+    // Its home before Rust 1.81.
+    "std::sys_common::backtrace::_print",
+];
+
+/// `Backtrace` itself. What it allocates, called back by the symbolizer, belongs to its user.
+const BACKTRACE: &str = "std::backtrace::";
+
+/// Whether the blocks are std's symbolizer cache: with `RUST_BACKTRACE=1` the first panic of a process
+/// (an expected one too) reads the debug information of all modules and keeps it until the process
+/// ends: megabytes that are none of the test's doing and differ from one toolchain to the next.
+pub(super) fn is_symbolizer_cache(finding: &Finding<Vec<Frame>>) -> bool {
+    let frames = finding.stack.iter().flatten();
+    let mut functions = frames.filter_map(|frame| Some(frame.function.as_ref()?.trim_start_matches('<')));
+    functions
+        .find_map(|function| {
+            let symbolizes = SYMBOLIZER.iter().any(|prefix| function.starts_with(prefix));
+            (symbolizes || function.starts_with(BACKTRACE)).then_some(symbolizes)
+        })
+        .unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{FindingKind, Measure};
+
+    /// The names are those of Rust 1.95 (v0 mangling) and before it (legacy), innermost first.
+    #[test]
+    fn std_symbolizer_cache_is_no_finding() {
+        const TEST: &str = "std::sys::backtrace::__rust_begin_short_backtrace::<app::tests::panics, ()>";
+        let cases: [(&[&str], bool); _] = [
+            (
+                &[
+                    "<alloc::raw_vec::RawVec<addr2line::unit::UnitRange>>::grow_one",
+                    "<std::backtrace_rs::symbolize::gimli::Context>::new",
+                    "std::backtrace_rs::symbolize::gimli::resolve",
+                    "<<std::sys::backtrace::BacktraceLock>::print::DisplayBacktrace as core::fmt::Display>::fmt",
+                    TEST,
+                ],
+                true,
+            ),
+            (&["alloc::alloc::alloc", "std::backtrace_rs::symbolize::gimli::Cache::with_global", TEST], true),
+            (&["malloc", "<std::sys::backtrace::BacktraceLock>::print", TEST], true),
+            (
+                &["<std::sys::backtrace::BacktraceLock::print::DisplayBacktrace as core::fmt::Display>::fmt"],
+                true,
+            ),
+            (&["std::sys_common::backtrace::_print_fmt"], true),
+            // The cache, filled for a backtrace that the test asked for.
+            (
+                &[
+                    "<std::backtrace_rs::symbolize::gimli::Cache>::with_global::<F>",
+                    "std::backtrace_rs::symbolize::resolve_frame_unsynchronized::<F>",
+                    "std::backtrace::helper::lazy_resolve::{closure#0}",
+                    TEST,
+                ],
+                true,
+            ),
+            // Every thread and every panic has these.
+            (&["app::tests::panics", TEST], false),
+            (&["app::Error::new", "std::sys::backtrace::__rust_end_short_backtrace::<F, !>", TEST], false),
+            // A backtrace that the test keeps: its frames, its symbols, its text.
+            (
+                &[
+                    "std::backtrace_rs::backtrace::trace_unsynchronized::<F>",
+                    "<std::backtrace::Backtrace>::create",
+                ],
+                false,
+            ),
+            (
+                &[
+                    "<alloc::vec::Vec<std::backtrace::BacktraceSymbol>>::push",
+                    "std::backtrace::helper::lazy_resolve::{closure#0}::{closure#0}",
+                    "std::backtrace_rs::symbolize::gimli::resolve",
+                ],
+                false,
+            ),
+            (
+                &[
+                    "<std::backtrace_rs::symbolize::SymbolName as core::fmt::Display>::fmt",
+                    "<std::backtrace::Backtrace as core::fmt::Display>::fmt",
+                ],
+                false,
+            ),
+            (&["app::std::backtrace_rs::symbolize::gimli::resolve"], false),
+            (&[], false),
+        ];
+        for (functions, removed) in cases {
+            // The first frame is one without a name.
+            let named =
+                functions.iter().map(|&name| Frame { function: Some(name.to_owned()), ..Frame::default() });
+            let stack = std::iter::once(Frame::default()).chain(named).collect();
+            let finding = Finding {
+                kind: FindingKind::StillReachable,
+                measure: Measure { bytes: 34_600_000, blocks: 45_380 },
+                stack: Some(stack),
+                below: Measure::default(),
+                held_by: None,
+            };
+            assert_eq!(is_symbolizer_cache(&finding), removed, "{functions:?}");
+        }
+    }
+}
