@@ -5,3 +5,4 @@ pub mod error;
 pub mod model;
 pub mod options;
 pub mod snapshot;
+pub mod symbolize;
