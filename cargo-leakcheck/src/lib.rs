@@ -4,5 +4,7 @@
 pub mod error;
 pub mod model;
 pub mod options;
+pub mod progress;
+pub mod report;
 pub mod snapshot;
 pub mod symbolize;

@@ -1,5 +1,7 @@
 //! What is known of code that is not the user's: std, allocators, the harness, the C and C++ runtime.
 
+use crate::model::Frame;
+
 /// Crates of the toolchain, and allocators.
 const CRATES: [&str; 14] = [
     "std",
@@ -18,28 +20,15 @@ const CRATES: [&str; 14] = [
     "snmalloc_rs",
 ];
 
-/// Beginnings of function names of allocators and runtimes.
-const PREFIXES: [&str; 16] = [
-    "__rust_",
-    "__rdl_",
-    "__rg_",
-    "je_",
-    "_rjem_",
-    "mi_",
-    "_mi_",
-    "tc_",
-    "operator new",
-    "operator delete",
-    "__gnu_cxx::",
-    "__cxa_",
-    "__libc_",
-    "_dl_",
-    "_Unwind_",
-    "rust_begin_",
-];
+/// Beginnings of function names of allocators.
+const ALLOCATORS: [&str; 10] =
+    ["__rust_", "__rdl_", "__rg_", "je_", "_rjem_", "mi_", "_mi_", "tc_", "operator new", "operator delete"];
 
-/// Whole function names of allocators and runtimes, as static binaries have them.
-const FUNCTIONS: [&str; 13] = [
+/// Beginnings of function names of runtimes.
+const RUNTIMES: [&str; 6] = ["__gnu_cxx::", "__cxa_", "__libc_", "_dl_", "_Unwind_", "rust_begin_"];
+
+/// The C library's allocator, as static binaries have it.
+const MALLOC: [&str; 10] = [
     "malloc",
     "calloc",
     "realloc",
@@ -50,10 +39,10 @@ const FUNCTIONS: [&str; 13] = [
     "memalign",
     "valloc",
     "pvalloc",
-    "_start",
-    "start_thread",
-    "clone3",
 ];
+
+/// Where threads and processes start, as static binaries have it.
+const STARTS: [&str; 3] = ["_start", "start_thread", "clone3"];
 
 /// Beginnings of file names of modules of the runtime, up to a dot or dash.
 const MODULES: [&str; 16] = [
@@ -79,11 +68,36 @@ const MODULES: [&str; 16] = [
 pub(super) fn is_function(name: &str) -> bool {
     // C++ templates begin with their return type: `void std::f<int>()`.
     let last_word = || name.split('(').next().unwrap_or(name).rsplit_once(' ').map_or(name, |(_, word)| word);
-    FUNCTIONS.contains(&name)
-        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    MALLOC.contains(&name)
+        || STARTS.contains(&name)
+        || ALLOCATORS.iter().chain(&RUNTIMES).any(|prefix| name.starts_with(prefix))
         || is_rust_foreign(name)
         || is_global_alloc(name)
         || (!name.starts_with('<') && last_word().starts_with("std::"))
+}
+
+/// Whose a frame is that is not the user's, for people: `std`, `libtest`, `libc`, `the allocator`.
+pub(crate) fn family(frame: &Frame) -> &str {
+    let name = frame.function.as_deref().unwrap_or_default();
+    if is_rust_alloc(name)
+        || is_global_alloc(name)
+        || MALLOC.contains(&name)
+        || ALLOCATORS.iter().any(|prefix| name.starts_with(prefix))
+    {
+        return "the allocator";
+    }
+    if name.starts_with("test::") {
+        return "libtest";
+    }
+    if let Some(path) = frame.module.as_deref().filter(|path| is_runtime_module(path)) {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        return file.find(".so").map_or(file, |end| &file[..end]);
+    }
+    match &frame.file {
+        Some(file) if file.starts_with("/usr/include/") || file.contains("/include/c++/") => "libstdc++",
+        _ if is_rust_foreign(name) => "std",
+        _ => "the runtime",
+    }
 }
 
 /// Whether the crate of a Rust path is the toolchain's or an allocator's. The crate of

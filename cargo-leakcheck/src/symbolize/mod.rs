@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use crate::model::{Finding, Frame, Measure};
 use crate::snapshot::{Mapping, Snapshot};
+pub(crate) use foreign::family;
 use module::Module;
 pub use own::{OwnCode, site};
 
