@@ -25,7 +25,7 @@ impl OwnCode {
         if let Some(entry) =
             frames.iter().rposition(|f| f.function.as_deref().is_some_and(foreign::is_rust_alloc))
         {
-            frames[..entry].iter_mut().for_each(|frame| frame.own = false);
+            frames[..=entry].iter_mut().for_each(|frame| frame.own = false);
         }
         // What calls the harness (a generated `main`) is part of it.
         let harness = |f: &Frame| !f.own && f.function.as_deref().is_some_and(foreign::is_harness);
@@ -37,27 +37,33 @@ impl OwnCode {
     /// Whether a frame by itself is the user's own code. Dependencies are: they are what the user
     /// chose to call.
     fn is_own(&self, frame: &Frame) -> bool {
+        if frame.module.as_deref().is_some_and(foreign::is_runtime_module) {
+            return false;
+        }
         if let Some(file) = &frame.file {
             if foreign::is_toolchain_file(file) {
                 return false;
             }
             if self.in_workspace(file) {
-                return !frame.function.as_deref().is_some_and(foreign::is_global_alloc);
+                // The way into a `#[global_allocator]` has the line of that attribute.
+                let allocates = |name: &str| foreign::is_global_alloc(name) || foreign::is_rust_alloc(name);
+                return !frame.function.as_deref().is_some_and(allocates);
             }
         }
-        let foreign_module = frame.module.as_deref().is_some_and(foreign::is_runtime_module);
         match &frame.function {
-            Some(function) => !foreign_module && !foreign::is_function(function),
-            None => frame.file.is_some() && !foreign_module,
+            Some(function) => !foreign::is_function(function),
+            None => frame.file.is_some(),
         }
     }
 
-    /// Whether a file of the debug information is a source file of the packages under test.
+    /// Whether a file of the debug information is a source file of the packages under test. Libraries
+    /// of distributions have relative paths as well, so one counts only where there is such a file.
     pub fn in_workspace(&self, file: &str) -> bool {
         let path = self.root.join(file);
         // Continuous integration likes to keep cargo's home in the working directory.
         let dependency = file.contains("/registry/src/") || file.contains("/git/checkouts/");
-        !dependency && self.packages.iter().any(|package| path.starts_with(package))
+        let below = !dependency && self.packages.iter().any(|package| path.starts_with(package));
+        below && (file.starts_with('/') || path.is_file())
     }
 
     /// A path as reports show it: relative to the root where it is below it.
@@ -133,6 +139,16 @@ mod tests {
     }
 
     #[test]
+    fn the_runtime_is_foreign_whatever_its_paths_are() {
+        let root = env!("CARGO_MANIFEST_DIR");
+        let own = OwnCode { root: root.into(), packages: vec![root.into()] };
+        let mut frames = [frame("strdup", "src/lib.rs"), frame("helper", "src/lib.rs")];
+        frames[0].module = Some("/tmp/run/libc.so.6".into());
+        own.mark(&mut frames);
+        assert_eq!(frames.map(|frame| frame.own), [false, true]);
+    }
+
+    #[test]
     fn the_site_is_in_the_workspace_if_it_can_be() {
         let dependency = frame("sys_new", "/home/u/.cargo/registry/src/index-1/sys-1.0.0/c/x.c");
         let mut frames = [frame("alloc::alloc::alloc", ""), dependency, frame("a::leaks", "/w/a/src/lib.rs")];
@@ -146,7 +162,7 @@ mod tests {
     fn a_cargo_home_inside_the_workspace_is_not_the_workspace() {
         let own = OwnCode { root: "/w".into(), packages: vec!["/w".into()] };
         assert!(own.in_workspace("/w/src/lib.rs"));
-        assert!(own.in_workspace("src/lib.rs"));
+        assert!(!own.in_workspace("nptl/pthread_create.c"), "there is no such file");
         assert!(!own.in_workspace("/w/.cargo/registry/src/index-1/dep-1.0.0/src/lib.rs"));
         assert!(!own.in_workspace("/wide/src/lib.rs"));
     }

@@ -1,6 +1,8 @@
 //! Against programs compiled here. They print where they were called from and what is mapped where,
 //! so the expected lines come from marks in their sources, not from a symbolizer.
 
+mod libtest;
+
 use std::fs;
 use std::process::Command;
 
@@ -90,15 +92,7 @@ impl Program {
     fn run(&self) -> (Vec<Mapping>, u64) {
         let output = run(&mut Command::new(&self.binary));
         let (address, maps) = output.split_once('\n').unwrap();
-        let mappings = maps.lines().map(|line| {
-            let mut fields = line.split_ascii_whitespace();
-            let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
-            let (start, end) = fields.next().unwrap().split_once('-').unwrap();
-            let executable = fields.next().unwrap().contains('x');
-            let offset = hex(fields.next().unwrap());
-            let path = fields.nth(2).unwrap_or_default().to_owned();
-            Mapping { range: hex(start)..hex(end), offset, executable, path }
-        });
+        let mappings = maps.lines().map_while(mapping);
         (mappings.collect(), u64::from_str_radix(address, 16).unwrap())
     }
 
@@ -115,6 +109,17 @@ impl Program {
         }
         frames
     }
+}
+
+/// A line of `/proc/PID/maps`.
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut fields = line.split_ascii_whitespace();
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let executable = fields.next()?.contains('x');
+    let offset = hex(fields.next()?)?;
+    let path = fields.nth(2).unwrap_or_default().to_owned();
+    Some(Mapping { range: hex(start)?..hex(end)?, offset, executable, path })
 }
 
 fn run(command: &mut Command) -> String {
