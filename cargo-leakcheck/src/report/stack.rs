@@ -36,10 +36,13 @@ pub(super) fn lines(frames: &[Frame], own: &OwnCode, full: bool) -> Vec<String> 
             continue;
         }
         let mut of: Vec<&str> = Vec::new();
-        for family in frames[index..index + run].iter().map(family) {
+        for family in frames[index..index + run].iter().filter_map(family) {
             if !of.contains(&family) {
                 of.push(family);
             }
+        }
+        if of.is_empty() {
+            of.push("the runtime");
         }
         lines.push(format!("… {} of {}", text::count(run as u64, "frame"), of.join(", ")));
         index += run;

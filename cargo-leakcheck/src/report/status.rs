@@ -64,12 +64,13 @@ pub(super) fn status(test: &CheckedTest) -> Status {
             failed.map_or(("PASS".to_owned(), GREEN), |failed| (failed.to_owned(), RED))
         }
     };
-    details.extend(aside(test));
-    Status { word, style, detail: details.join("; ") }
+    let details = details.join("; ");
+    let detail = [details, aside(test)].iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>();
+    Status { word, style, detail: detail.join(" ") }
 }
 
 /// What is reported without being judged: `(10000 B still reachable)`.
-fn aside(test: &CheckedTest) -> Option<String> {
+fn aside(test: &CheckedTest) -> String {
     let totals = &test.memory.totals;
     let some = |measure: Measure, kind| {
         (measure.blocks > 0).then(|| format!("{} B {}", measure.bytes, text::kind(kind)))
@@ -82,7 +83,7 @@ fn aside(test: &CheckedTest) -> Option<String> {
     .into_iter()
     .flatten()
     .collect();
-    (!parts.is_empty()).then(|| format!("({})", parts.join(", ")))
+    if parts.is_empty() { String::new() } else { format!("({})", parts.join(", ")) }
 }
 
 #[cfg(test)]
@@ -137,5 +138,7 @@ mod tests {
         test.memory.totals.still_reachable = Measure { bytes: 10_000, blocks: 2 };
         test.memory.totals.bad_frees = 1;
         assert_eq!(seen(&test), ("PASS".to_owned(), "(10000 B still reachable, 1 bad free)".to_owned()));
+        test.memory.verdict = Verdict::Leaks(vec!["4 B".to_owned()]);
+        assert_eq!(seen(&test).1, "4 B (10000 B still reachable, 1 bad free)");
     }
 }

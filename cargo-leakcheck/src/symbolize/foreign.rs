@@ -77,26 +77,27 @@ pub(super) fn is_function(name: &str) -> bool {
 }
 
 /// Whose a frame is that is not the user's, for people: `std`, `libtest`, `libc`, `the allocator`.
-pub(crate) fn family(frame: &Frame) -> &str {
+/// None for frames that only their place in the stack makes foreign.
+pub(crate) fn family(frame: &Frame) -> Option<&str> {
     let name = frame.function.as_deref().unwrap_or_default();
-    if is_rust_alloc(name)
-        || is_global_alloc(name)
-        || MALLOC.contains(&name)
-        || ALLOCATORS.iter().any(|prefix| name.starts_with(prefix))
-    {
-        return "the allocator";
-    }
-    if name.starts_with("test::") {
-        return "libtest";
-    }
+    let file = frame.file.as_deref().unwrap_or_default();
+    let allocates = |name: &str| {
+        let begins = || ALLOCATORS.iter().any(|prefix| name.starts_with(prefix));
+        is_rust_alloc(name) || is_global_alloc(name) || MALLOC.contains(&name) || begins()
+    };
     if let Some(path) = frame.module.as_deref().filter(|path| is_runtime_module(path)) {
-        let file = path.rsplit('/').next().unwrap_or(path);
-        return file.find(".so").map_or(file, |end| &file[..end]);
-    }
-    match &frame.file {
-        Some(file) if file.starts_with("/usr/include/") || file.contains("/include/c++/") => "libstdc++",
-        _ if is_rust_foreign(name) => "std",
-        _ => "the runtime",
+        let module = path.rsplit('/').next().unwrap_or(path);
+        Some(module.find(".so").map_or(module, |end| &module[..end]))
+    } else if allocates(name) {
+        Some("the allocator")
+    } else if name.starts_with("test::") || is_toolchain_file(file) && file.contains("/library/test/") {
+        Some("libtest")
+    } else if file.contains("/include/c++/") || file.contains("/libstdc++-v3/") {
+        Some("libstdc++")
+    } else if is_toolchain_file(file) || is_rust_foreign(name) {
+        Some("std")
+    } else {
+        None
     }
 }
 
@@ -157,6 +158,11 @@ pub(super) fn is_rust_alloc(name: &str) -> bool {
 /// Whether a function is libtest's, or calls `main`.
 pub(super) fn is_harness(name: &str) -> bool {
     is_rust_foreign(name) && name.starts_with("test::") || name.starts_with("std::rt::lang_start")
+}
+
+/// Whether a function is a closure.
+pub(super) fn is_closure(name: &str) -> bool {
+    name.ends_with("{{closure}}") || name.ends_with("{closure#0}")
 }
 
 /// Whether a source file comes with a toolchain.

@@ -62,8 +62,9 @@ fn function(table: Option<&Sym>, debug: Option<&Sym>, address: u64) -> Option<St
     // Functions split in parts (`.cold`) have debug information with one range only: no check of
     // the range there, but a size, which symbols without one do not have.
     let debug = debug.filter(|symbol| symbol.size.is_some() || covers(symbol)).and_then(name);
+    let is_bare = |name: &str| !name.split('<').next().unwrap_or_default().contains("::");
     match (debug, table) {
-        (Some(debug), Some(table)) if !debug.contains("::") && table.contains("::") => Some(table),
+        (Some(debug), Some(table)) if is_bare(&debug) && table.contains("::") => Some(table),
         (debug, table) => debug.or(table),
     }
 }

@@ -27,10 +27,18 @@ impl OwnCode {
         {
             frames[..=entry].iter_mut().for_each(|frame| frame.own = false);
         }
-        // What calls the harness (a generated `main`) is part of it.
+        // What calls the harness (a generated `main`) is part of it, and so is the closure that it
+        // has around each test.
         let harness = |f: &Frame| !f.own && f.function.as_deref().is_some_and(foreign::is_harness);
         if let Some(entry) = frames.iter().position(harness) {
             frames[entry..].iter_mut().for_each(|frame| frame.own = false);
+            let closure = |f: &Frame| f.function.as_deref().is_some_and(foreign::is_closure);
+            match frames[..entry].iter().rposition(|frame| frame.own) {
+                Some(last) if last > 0 && frames[last - 1].own && closure(&frames[last]) => {
+                    frames[last].own = false
+                }
+                _ => {}
+            }
         }
     }
 
@@ -131,11 +139,15 @@ mod tests {
     fn what_calls_the_harness_belongs_to_it() {
         let stack = [
             ("a::leaks", "/w/a/src/lib.rs"),
+            ("a::leaks::{{closure}}", "/w/a/src/lib.rs"),
+            ("core::ops::function::FnOnce::call_once", "/rustc/59807616e/library/core/src/ops/function.rs"),
             ("test::__rust_begin_short_backtrace", "/rustc/59807616e/library/test/src/lib.rs"),
             ("a::main", "/w/a/src/lib.rs"),
             ("main", ""),
         ];
-        assert_eq!(owned(&stack), [true, false, false, false]);
+        assert_eq!(owned(&stack), [true, false, false, false, false, false]);
+        // Where the test's own frame is missing, the closure is better than nothing.
+        assert_eq!(owned(&stack[1..]), [true, false, false, false, false]);
     }
 
     #[test]

@@ -85,10 +85,11 @@ fn only_the_users_frames_are_own_and_the_site_is_the_line_that_allocates() {
         let (frames, program) = stack(flags);
         let own: Vec<_> = frames.iter().filter(|frame| frame.own).map(|frame| frame.line).collect();
         let (made, called) = (Some(program.line("site")), Some(program.line("test")));
-        // The third is libtest's closure around the test, which has the line of its name.
-        let name = Some(program.line("test") - 2);
-        assert_eq!(own, [made, called, name], "{flags:?}: {frames:#?}");
+        assert_eq!(own, [made, called], "{flags:?}: {frames:#?}");
         assert_eq!(site(&frames, &program.own()).unwrap().line, made);
+        // Line tables have bare names, which the symbol table completes where there is a symbol.
+        let call = |f: &Frame| f.function.as_deref().is_some_and(|name| name.starts_with("call_once<"));
+        assert!(!frames.iter().any(|frame| !frame.inlined && call(frame)), "{frames:#?}");
         assert!(frames.len() > 10, "the stack reaches into libtest: {frames:#?}");
     }
 }
