@@ -36,7 +36,7 @@ pub struct Finding<S> {
 }
 
 /// One frame of a call stack; an inlined call is a frame of its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// Demangled name without hash; none where it is not known.
     pub function: Option<String>,

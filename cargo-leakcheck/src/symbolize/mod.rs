@@ -10,11 +10,12 @@ mod own;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::model::{Finding, Frame, Measure};
-use crate::snapshot::{Mapping, Snapshot};
+use crate::snapshot::{CallStack, Mapping, Snapshot};
 pub(crate) use foreign::family;
 use module::Module;
 pub use own::{OwnCode, site};
@@ -24,9 +25,15 @@ pub use own::{OwnCode, site};
 pub struct Symbolizer {
     own: OwnCode,
     blazesym: blazesym::symbolize::Symbolizer,
-    modules: HashMap<String, Rc<Module>>,
-    /// Frames by module and file offset of the return address.
-    places: HashMap<(String, u64), Rc<[Frame]>>,
+    /// Modules by the path of their mappings.
+    modules: HashMap<String, KnownModule>,
+}
+
+/// A module, and what has been looked up in it.
+struct KnownModule {
+    module: Module,
+    /// Frames by file offset of the call.
+    places: HashMap<u64, Rc<[Frame]>>,
 }
 
 impl Symbolizer {
@@ -34,12 +41,12 @@ impl Symbolizer {
     pub fn new(own: OwnCode) -> Self {
         // Modules do not change while the run lasts: no `stat` a lookup.
         let blazesym = blazesym::symbolize::Symbolizer::builder().enable_auto_reload(false).build();
-        Self { own, blazesym, modules: HashMap::new(), places: HashMap::new() }
+        Self { own, blazesym, modules: HashMap::new() }
     }
 
     /// Replaces the stack indices of `findings` (into `snapshot.stacks`) by frames, innermost first,
-    /// inlined calls as frames of their own. Findings that cannot be told apart any more are merged;
-    /// the result is sorted by kind, then largest first.
+    /// inlined calls as frames of their own. Findings of one kind with equal stacks and holder are
+    /// merged; the result is sorted by kind, then largest first.
     pub fn explain(
         &mut self,
         snapshot: &Snapshot,
@@ -48,35 +55,36 @@ impl Symbolizer {
         let mut by_address = HashMap::new();
         let mut explained: Vec<Finding<Vec<Frame>>> = Vec::with_capacity(findings.len());
         let mut seen: HashMap<_, usize> = HashMap::new();
-        for finding in findings {
-            let stack = finding.stack.and_then(|index| snapshot.stacks.get(index)).map(|stack| {
-                let frames = stack.frames.iter().flat_map(|&address| {
-                    by_address
-                        .entry(address)
-                        .or_insert_with(|| self.frames_at(&snapshot.mappings, address))
-                        .to_vec()
-                });
-                let mut frames: Vec<Frame> = frames.collect();
-                self.own.mark(&mut frames);
-                frames
+        for Finding { kind, measure, stack, below, held_by } in findings {
+            let stack = stack.and_then(|index| snapshot.stacks.get(index));
+            let index = *seen.entry((kind, stack, held_by.clone())).or_insert_with(|| {
+                let stack = stack.map(|stack| self.frames(&snapshot.mappings, stack, &mut by_address));
+                let (measure, below) = (Measure::default(), Measure::default());
+                explained.push(Finding { kind, measure, stack, below, held_by });
+                explained.len() - 1
             });
-            let key = (finding.kind, stack.clone(), finding.held_by.clone());
-            match seen.get(&key) {
-                Some(&index) => {
-                    let into = &mut explained[index];
-                    into.measure = into.measure + finding.measure;
-                    into.below = into.below + finding.below;
-                }
-                None => {
-                    seen.insert(key, explained.len());
-                    let Finding { kind, measure, below, held_by, .. } = finding;
-                    explained.push(Finding { kind, measure, stack, below, held_by });
-                }
-            }
+            let into = &mut explained[index];
+            into.measure = into.measure + measure;
+            into.below = into.below + below;
         }
-        let size = |Measure { bytes, blocks }| (bytes, blocks);
-        explained.sort_by(|a, b| a.kind.cmp(&b.kind).then_with(|| size(b.measure).cmp(&size(a.measure))));
+        explained.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
         explained
+    }
+
+    /// The frames of a call stack, marked as the user's own or not.
+    fn frames(
+        &mut self,
+        mappings: &[Mapping],
+        stack: &CallStack,
+        known: &mut HashMap<u64, Rc<[Frame]>>,
+    ) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for &address in &stack.frames {
+            let at = known.entry(address).or_insert_with(|| self.frames_at(mappings, address));
+            frames.extend(at.iter().cloned());
+        }
+        self.own.mark(&mut frames);
+        frames
     }
 
     /// The frames at a return address, innermost first; at least one.
@@ -88,20 +96,21 @@ impl Symbolizer {
             return unknown(None, return_address);
         };
         let offset = address - mapping.range.start + mapping.offset;
-        let place = (mapping.path.clone(), offset);
-        if let Some(frames) = self.places.get(&place) {
+        if !self.modules.contains_key(&mapping.path) {
+            let module = Module::open(&mapping.path);
+            self.modules.insert(mapping.path.clone(), KnownModule { module, places: HashMap::new() });
+        }
+        let KnownModule { module, places } = &self.modules[&mapping.path];
+        if let Some(frames) = places.get(&offset) {
             return frames.clone();
         }
-        let module = self
-            .modules
-            .entry(mapping.path.clone())
-            .or_insert_with(|| Rc::new(Module::open(&mapping.path)))
-            .clone();
         let frames = match module.virtual_address(offset) {
-            Some(virtual_address) => self.look_up(&module, virtual_address),
+            Some(virtual_address) => self.look_up(module, virtual_address),
             None => unknown(Some(&module.name), offset + 1),
         };
-        self.places.insert(place, frames.clone());
+        if let Some(known) = self.modules.get_mut(&mapping.path) {
+            known.places.insert(offset, frames.clone());
+        }
         frames
     }
 
