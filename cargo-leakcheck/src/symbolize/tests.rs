@@ -1,6 +1,7 @@
 //! Against programs compiled here. They print where they were called from and what is mapped where,
 //! so the expected lines come from marks in their sources, not from a symbolizer.
 
+mod elsewhere;
 mod libtest;
 
 use std::fs;
