@@ -2,15 +2,21 @@
 //! fails the tests that leak. See `ARCHITECTURE.md` for the shape.
 
 pub mod build;
+pub mod classify;
 pub mod cli;
 pub mod discover;
 pub mod error;
 mod harvest;
-pub mod classify;
 pub mod judge;
 pub mod model;
 pub mod options;
 pub mod plan;
+pub mod progress;
+pub mod report;
+mod run;
 pub mod snapshot;
+pub mod symbolize;
 mod sys;
 pub mod trace;
+
+pub use run::run;

@@ -17,7 +17,7 @@ use cargo_metadata::{Artifact, Message, MetadataCommand, TargetKind as CargoKind
 use self::capture::{Capture, Captures};
 use self::command::CargoCommand;
 use crate::error::{Error, Result};
-use crate::model::{NotChecked, TargetKind, TestBinary};
+use crate::model::{NotChecked, OwnCode, TargetKind, TestBinary};
 use crate::options::{BuildOptions, Environment};
 
 /// What was built.
@@ -29,6 +29,8 @@ pub struct Built {
     pub not_checked: Vec<NotChecked>,
     /// What the user should know about differences from `cargo test`.
     pub notes: Vec<String>,
+    /// Where the workspace and its packages are.
+    pub own: OwnCode,
 }
 
 /// Builds. Cargo's own output goes to standard error as it comes.
@@ -43,7 +45,7 @@ pub fn build(options: &BuildOptions) -> Result<Built> {
         .host_triple()
         .map_err(|error| Error::Usage(format!("cannot find the host's target: {error}")))?;
     let flags = flags::variables(options, &config, &targets)?;
-    let directories = directories(options)?;
+    let (directories, own) = directories(options)?;
     let artifacts = compile(options, &directories, &flags)?;
 
     let captures = Captures::new(&options.executable)?;
@@ -56,6 +58,7 @@ pub fn build(options: &BuildOptions) -> Result<Built> {
     ask(options, &directories, &changes)?;
 
     let mut built = assemble(artifacts, captures.read()?)?;
+    built.own = own;
     for binary in &mut built.binaries {
         restore(&mut binary.environment, &changes, options, &config);
     }
@@ -75,8 +78,8 @@ pub fn build(options: &BuildOptions) -> Result<Built> {
     Ok(built)
 }
 
-/// The arguments that make cargo build in directories of our own.
-fn directories(options: &BuildOptions) -> Result<Vec<OsString>> {
+/// The arguments that make cargo build in directories of our own, and where the sources are.
+fn directories(options: &BuildOptions) -> Result<(Vec<OsString>, OwnCode)> {
     let mut command = CargoCommand::new(options, "metadata");
     command.args(["--no-deps", "--format-version=1"]).args(&options.metadata_args);
     let output =
@@ -93,7 +96,10 @@ fn directories(options: &BuildOptions) -> Result<Vec<OsString>> {
         let build = serde_json::Value::from(build.join("leakcheck").as_str());
         arguments.extend(["--config".into(), format!("build.build-dir={build}").into()]);
     }
-    Ok(arguments)
+    let manifests = metadata.packages.iter().filter_map(|package| package.manifest_path.parent());
+    let own =
+        OwnCode { root: metadata.workspace_root, packages: manifests.map(Utf8Path::to_owned).collect() };
+    Ok((arguments, own))
 }
 
 /// Builds everything and returns the executables that hold tests.

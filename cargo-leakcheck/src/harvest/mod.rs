@@ -88,6 +88,11 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
             snapshot.mappings.push(mapping.clone());
         }
     }
+    // The copy of the C library is gone with the run; what it is a copy of has the same symbols.
+    if let Some(libc) = &process.libc {
+        let copies = snapshot.mappings.iter_mut().filter(|mapping| mapping.path == libc.path);
+        copies.for_each(|mapping| mapping.path = libc.original.to_string());
+    }
     snapshot
 }
 

@@ -7,5 +7,5 @@ mod test;
 
 pub use budget::{Budget, Measure};
 pub use finding::{CheckedTest, Finding, FindingKind, Frame, Judged, Totals, Verdict};
-pub use target::{NotChecked, TargetKind, TestBinary};
+pub use target::{NotChecked, OwnCode, TargetKind, TestBinary};
 pub use test::{Outcome, Output, PlannedTest, Ran, TestName, Window};

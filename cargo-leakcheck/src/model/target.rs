@@ -53,10 +53,20 @@ impl TestBinary {
 }
 
 /// Something that `cargo test` would have tested and this run does not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct NotChecked {
     /// What it is ("doctests of NAME").
     pub what: String,
     /// Why.
     pub reason: String,
+}
+
+/// What tells the user's own code.
+#[derive(Clone, Debug, Default)]
+pub struct OwnCode {
+    /// The workspace's root (the working directory for a program given to `exec`): relative paths
+    /// are below it, and reports show paths relative to it.
+    pub root: Utf8PathBuf,
+    /// Directories of the packages under test.
+    pub packages: Vec<Utf8PathBuf>,
 }

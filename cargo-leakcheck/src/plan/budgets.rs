@@ -5,7 +5,19 @@ use std::collections::HashMap;
 use leakcheck_common::{BUDGET_MAGIC, BUDGET_SECTION};
 use object::{BinaryFormat, File, Object as _, ObjectSection as _};
 
-use crate::model::Budget;
+use crate::error::{self, Error};
+use crate::model::{Budget, TestBinary};
+
+/// The budgets in a binary, by the test's name.
+///
+/// # Errors
+/// The file cannot be read, or its records are damaged.
+pub fn of_binary(binary: &TestBinary) -> error::Result<HashMap<String, Budget>> {
+    let path = || binary.path.clone();
+    let elf =
+        fs_err::read(&binary.path).map_err(|source| Error::File { action: "read", path: path(), source })?;
+    read(&elf).map_err(|reason| Error::Format { path: path(), reason })
+}
 
 /// Budgets by the test's name as libtest lists it (`module::test`, without the crate).
 ///

@@ -4,7 +4,7 @@ pub mod budgets;
 mod list;
 mod program;
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ffi::OsString;
 
 use crate::discover::{Discovered, TestCase, Tests};
@@ -32,7 +32,7 @@ pub struct Plan {
 pub fn plan(
     discovered: Vec<Discovered>,
     selection: &Selection,
-    mut budgets: impl FnMut(&TestBinary) -> Result<BTreeMap<String, Budget>>,
+    mut budgets: impl FnMut(&TestBinary) -> Result<HashMap<String, Budget>>,
 ) -> Result<Plan> {
     let mut plan = Plan::default();
     let mut discovered = discovered;

@@ -38,7 +38,7 @@ fn sample() -> Vec<Discovered> {
 }
 
 fn select(selection: &Selection) -> Vec<String> {
-    let plan = plan(sample(), selection, |_| Ok(BTreeMap::new())).unwrap();
+    let plan = plan(sample(), selection, |_| Ok(HashMap::new())).unwrap();
     plan.tests.iter().map(|test| format!("{} {}", test.binary.id(), test.name.as_str())).collect()
 }
 
@@ -83,7 +83,7 @@ fn ignored_tests() {
 #[test]
 fn arguments_windows_and_notes() {
     let selection = Selection { ignored: Ignored::Include, ..Selection::default() };
-    let plan = plan(sample(), &selection, |_| Ok(BTreeMap::new())).unwrap();
+    let plan = plan(sample(), &selection, |_| Ok(HashMap::new())).unwrap();
     let seen: Vec<_> = plan
         .tests
         .iter()
@@ -105,8 +105,7 @@ fn a_harness_that_calls_everything_ignored_is_mentioned() {
     let tests = Tests::Protocol(cases(&[("a", true), ("b", true)]));
     let plan_with = |ignored| {
         let selection = Selection { ignored, ..Selection::default() };
-        plan(vec![found("odd", TargetKind::Test, tests.clone())], &selection, |_| Ok(BTreeMap::new()))
-            .unwrap()
+        plan(vec![found("odd", TargetKind::Test, tests.clone())], &selection, |_| Ok(HashMap::new())).unwrap()
     };
     assert_eq!(plan_with(Ignored::Skip).notes, ["pack::odd lists all its 2 tests as ignored"]);
     assert_eq!(plan_with(Ignored::Include).notes, [""; 0]);

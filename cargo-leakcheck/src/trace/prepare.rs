@@ -20,6 +20,8 @@ use crate::model::{PlannedTest, TestBinary, Window};
 pub struct Libc {
     /// The copy.
     pub path: Utf8PathBuf,
+    /// What it is a copy of.
+    pub original: Utf8PathBuf,
     /// Virtual address of `malloc` in it.
     pub malloc: u64,
 }
@@ -110,7 +112,7 @@ impl Prepared {
         let code = Code::read(&path, true)?;
         kernel.attach(&path, &code.libc_sites(original, self.probe_at_entry)?)?;
         let malloc = code.function("malloc").expect("its site was found above");
-        Ok(Libc { path, malloc })
+        Ok(Libc { path, original: original.to_owned(), malloc })
     }
 }
 

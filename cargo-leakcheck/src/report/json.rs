@@ -1,0 +1,234 @@
+//! The JSON document. Its shape is public and described by `report.schema.json`.
+
+use serde::Serialize;
+
+use super::{Format, Run, Summary, View};
+use crate::model::NotChecked;
+use crate::model::{Budget, CheckedTest, Finding, FindingKind, Frame, Measure, Outcome, Verdict};
+use crate::snapshot::Loss;
+use crate::symbolize::site;
+
+/// One JSON document.
+pub struct Json;
+
+impl Format for Json {
+    fn bytes(&self, run: &Run, view: &View) -> Vec<u8> {
+        let document = Document {
+            format: "leakcheck-report/1",
+            recorder: run.recorder,
+            exit_code: run.exit as u8,
+            interrupted: run.interrupted,
+            duration_ns: nanoseconds(run.duration),
+            summary: run.summary(),
+            tests: run.tests.iter().map(|checked| test(checked, view)).collect(),
+            not_checked: &run.not_checked,
+        };
+        let mut bytes = serde_json::to_vec_pretty(&document).expect("plain data has a JSON form");
+        bytes.push(b'\n');
+        bytes
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    format: &'static str,
+    recorder: &'a str,
+    exit_code: u8,
+    interrupted: bool,
+    duration_ns: u64,
+    summary: Summary,
+    tests: Vec<Test<'a>>,
+    not_checked: &'a [NotChecked],
+}
+
+#[derive(Serialize)]
+struct Test<'a> {
+    package: &'a str,
+    binary: String,
+    name: &'a str,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    verdict: &'static str,
+    reasons: Vec<String>,
+    counts: bool,
+    duration_ns: u64,
+    budget: Limits<'a>,
+    definitely_lost: Measure,
+    indirectly_lost: Measure,
+    possibly_lost: Measure,
+    still_reachable: Measure,
+    bad_frees: u64,
+    findings: Vec<Found<'a>>,
+    losses: Vec<Lost>,
+    output: Written<'a>,
+}
+
+#[derive(Serialize)]
+struct Limits<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocks: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reachable_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reachable_blocks: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outstanding_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignore: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Found<'a> {
+    kind: FindingKind,
+    bytes: u64,
+    blocks: u64,
+    below: Measure,
+    held_by: Option<&'a str>,
+    site: Option<Site<'a>>,
+    stack: Option<Vec<StackFrame<'a>>>,
+}
+
+#[derive(Serialize)]
+struct Site<'a> {
+    file: &'a str,
+    line: Option<u32>,
+    column: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct StackFrame<'a> {
+    function: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    column: Option<u32>,
+    module: Option<&'a str>,
+    address: u64,
+    inlined: bool,
+    own: bool,
+}
+
+#[derive(Serialize)]
+struct Lost {
+    kind: &'static str,
+    message: String,
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    stdout: std::borrow::Cow<'a, str>,
+    stderr: std::borrow::Cow<'a, str>,
+    dropped_bytes: u64,
+}
+
+fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
+    let CheckedTest { test, outcome, duration, output, memory } = checked;
+    let (exit_code, signal) = match outcome {
+        Outcome::Passed => (Some(0), None),
+        Outcome::Failed { code } => (Some(*code), None),
+        Outcome::Signalled { signal } => (None, Some(*signal)),
+        Outcome::TimedOut | Outcome::NotStarted { .. } => (None, None),
+    };
+    let (verdict, reasons) = match &memory.verdict {
+        Verdict::Clean => ("clean", Vec::new()),
+        Verdict::Leaks(reasons) => ("leaks", reasons.clone()),
+        Verdict::Incomplete(losses) => ("incomplete", losses.iter().map(ToString::to_string).collect()),
+        Verdict::NotChecked(reason) => ("not_checked", vec![reason.clone()]),
+    };
+    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, ignore } = &test.budget;
+    Test {
+        package: &test.binary.package,
+        binary: test.binary.id(),
+        name: test.name.as_str(),
+        outcome: match outcome {
+            Outcome::Passed => "passed",
+            Outcome::Failed { .. } => "failed",
+            Outcome::Signalled { .. } => "signalled",
+            Outcome::TimedOut => "timed_out",
+            Outcome::NotStarted { .. } => "not_started",
+        },
+        exit_code,
+        signal,
+        verdict,
+        reasons,
+        counts: memory.counts,
+        duration_ns: nanoseconds(*duration),
+        budget: Limits {
+            bytes: *bytes,
+            blocks: *blocks,
+            reachable_bytes: *reachable_bytes,
+            reachable_blocks: *reachable_blocks,
+            outstanding_bytes: *outstanding_bytes,
+            ignore: ignore.as_deref(),
+        },
+        definitely_lost: memory.totals.definitely_lost,
+        indirectly_lost: memory.totals.indirectly_lost,
+        possibly_lost: memory.totals.possibly_lost,
+        still_reachable: memory.totals.still_reachable,
+        bad_frees: memory.totals.bad_frees,
+        findings: memory.findings.iter().map(|finding| found(finding, view)).collect(),
+        losses: memory
+            .losses
+            .iter()
+            .map(|loss| Lost { kind: kind(loss), message: loss.to_string() })
+            .collect(),
+        output: Written {
+            stdout: String::from_utf8_lossy(&output.stdout),
+            stderr: String::from_utf8_lossy(&output.stderr),
+            dropped_bytes: output.dropped_bytes,
+        },
+    }
+}
+
+fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
+    let shown = |file: &'a Option<String>| file.as_deref().map(|file| view.own.shown(file));
+    let frame = |frame: &'a Frame| StackFrame {
+        function: frame.function.as_deref(),
+        file: shown(&frame.file),
+        line: frame.line,
+        column: frame.column,
+        module: frame.module.as_deref(),
+        address: frame.address,
+        inlined: frame.inlined,
+        own: frame.own,
+    };
+    let site = finding.stack.as_deref().and_then(|frames| site(frames, &view.own));
+    Found {
+        kind: finding.kind,
+        bytes: finding.measure.bytes,
+        blocks: finding.measure.blocks,
+        below: finding.below,
+        held_by: finding.held_by.as_deref(),
+        site: site.and_then(|f| Some(Site { file: shown(&f.file)?, line: f.line, column: f.column })),
+        stack: finding.stack.as_ref().map(|frames| frames.iter().map(frame).collect()),
+    }
+}
+
+/// The public name of a kind of loss.
+fn kind(loss: &Loss) -> &'static str {
+    match loss {
+        Loss::Blocks { .. } => "blocks",
+        Loss::Stacks { .. } => "stacks",
+        Loss::BadFrees { .. } => "bad_frees",
+        Loss::Results { .. } => "results",
+        Loss::Log { .. } => "log",
+        Loss::NoCanary { .. } => "no_canary",
+        Loss::NoBody => "no_body",
+        Loss::Allocator { .. } => "allocator",
+        Loss::Threads { .. } => "threads",
+        Loss::Exec => "exec",
+        Loss::Vanished { .. } => "vanished",
+        Loss::Memory { .. } => "memory",
+    }
+}
+
+fn nanoseconds(duration: std::time::Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

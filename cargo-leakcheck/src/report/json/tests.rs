@@ -1,0 +1,103 @@
+//! What readers of the JSON document rely on.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::report::testing;
+
+fn document(tests: Vec<CheckedTest>) -> Value {
+    serde_json::from_slice(&Json.bytes(&testing::run(tests), &testing::view())).unwrap()
+}
+
+fn valid(document: &Value) -> Result<(), String> {
+    let schema: Value = serde_json::from_str(include_str!("../../../report.schema.json")).unwrap();
+    jsonschema::draft202012::meta::validate(&schema).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    validator.validate(document).map_err(|error| format!("{}: {error}", error.instance_path()))
+}
+
+fn all() -> Vec<CheckedTest> {
+    let mut lost = testing::leaking("lost");
+    lost.memory.findings[0].stack = None;
+    let mut unknown = testing::leaking("unknown");
+    let frames = unknown.memory.findings[0].stack.as_mut().unwrap();
+    *frames = vec![Frame { address: 7, ..Frame::default() }];
+    vec![
+        testing::leaking("leaks"),
+        testing::failing("fails"),
+        lost,
+        unknown,
+        testing::test("segv", Outcome::Signalled { signal: 11 }, Verdict::Incomplete(vec![Loss::Exec])),
+        testing::test("slow", Outcome::TimedOut, Verdict::NotChecked("cache".into())),
+        testing::test("gone", Outcome::NotStarted { reason: "x".into() }, Verdict::Clean),
+    ]
+}
+
+#[test]
+fn the_document_has_the_public_shape() {
+    let document = document(vec![testing::leaking("leaks")]);
+    let test = json!({
+        "package": "a", "binary": "a", "name": "leaks", "outcome": "passed", "exit_code": 0, "verdict": "leaks",
+        "reasons": ["4096 B definitely lost in 1 block (budget 0 B)"], "counts": true, "duration_ns": 12_000_000,
+        "budget": {"bytes": 0},
+        "definitely_lost": {"bytes": 4096, "blocks": 1}, "indirectly_lost": {"bytes": 0, "blocks": 0},
+        "possibly_lost": {"bytes": 0, "blocks": 0}, "still_reachable": {"bytes": 0, "blocks": 0}, "bad_frees": 0,
+        "findings": [{
+            "kind": "definitely_lost", "bytes": 4096, "blocks": 1, "below": {"bytes": 0, "blocks": 0},
+            "held_by": null, "site": {"file": "src/lib.rs", "line": 12, "column": 9},
+            "stack": [
+                {"function": "alloc::alloc::exchange_malloc", "file": "/rustc/1/library/alloc/src/alloc.rs",
+                 "line": 400, "column": null, "module": "/w/target/a-1", "address": 0x1000, "inlined": true,
+                 "own": false},
+                {"function": "a::tests::leaks", "file": "src/lib.rs", "line": 12, "column": 9,
+                 "module": "/w/target/a-1", "address": 0x1000, "inlined": false, "own": true},
+            ],
+        }],
+        "losses": [], "output": {"stdout": "", "stderr": "", "dropped_bytes": 0},
+    });
+    assert_eq!(
+        document,
+        json!({
+            "format": "leakcheck-report/1", "recorder": "uprobe", "exit_code": 3, "interrupted": false,
+            "duration_ns": 1_234_000_000,
+            "summary": {"tests": 1, "clean": 0, "leaking": 1, "leaking_not_counted": 0, "failed": 0,
+                        "incomplete": 0, "not_checked": 1},
+            "tests": [test],
+            "not_checked": [{"what": "a: doc tests", "reason": "cannot be run one by one"}],
+        })
+    );
+}
+
+#[test]
+fn the_schema_accepts_every_kind_of_test() {
+    assert_eq!(valid(&document(all())), Ok(()));
+    assert_eq!(valid(&document(vec![])), Ok(()));
+}
+
+#[test]
+fn the_schema_refuses_what_is_not_promised() {
+    let changes: [(&str, Value); 8] = [
+        ("/format", json!("leakcheck-report/2")),
+        ("/exit_code", json!(5)),
+        ("/tests/0/outcome", json!("exploded")),
+        ("/tests/0/definitely_lost/bytes", json!(-1)),
+        ("/tests/0/findings/0/kind", json!("lost")),
+        ("/tests/0/findings/0/site/line", json!(0)),
+        ("/tests/0/budget", json!({"byte": 0})),
+        ("/not_checked", json!(null)),
+    ];
+    for (pointer, value) in changes {
+        let mut document = document(all());
+        *document.pointer_mut(pointer).unwrap() = value;
+        assert!(valid(&document).is_err(), "{pointer}");
+    }
+}
+
+#[test]
+fn unknown_places_are_null() {
+    let document = document(all());
+    assert_eq!(document["tests"][2]["findings"][0]["stack"], Value::Null);
+    assert_eq!(document["tests"][2]["findings"][0]["site"], Value::Null);
+    assert_eq!(document["tests"][3]["findings"][0]["site"], Value::Null);
+    assert_eq!(document["tests"][1]["output"]["stderr"], "\u{1b}]0;title\u{7}done");
+}

@@ -1,0 +1,96 @@
+//! Results for people and machines. A report format is one function that turns the results into
+//! bytes; files are opened before the work starts and written once at its end.
+
+mod excerpt;
+mod files;
+mod findings;
+mod json;
+mod junit;
+mod stack;
+mod status;
+mod terminal;
+#[cfg(test)]
+mod testing;
+mod text;
+
+use std::time::Duration;
+
+use crate::error::Exit;
+use crate::model::OwnCode;
+use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
+use crate::options::Count;
+pub use files::{Files, open};
+pub use json::Json;
+pub use junit::Junit;
+pub use terminal::Terminal;
+
+/// The results of a run, whole or interrupted.
+#[derive(Debug)]
+pub struct Run {
+    /// The tests that ran, in the order they ended.
+    pub tests: Vec<CheckedTest>,
+    /// What cargo would have tested and was not.
+    pub not_checked: Vec<NotChecked>,
+    /// Wall time of the tests.
+    pub duration: Duration,
+    /// What recorded the allocations (`uprobe`).
+    pub recorder: &'static str,
+    /// Ended by the user before all tests had run.
+    pub interrupted: bool,
+    /// How the run ended.
+    pub exit: Exit,
+}
+
+/// What all formats need to know besides the results.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Whose code is whose, and what paths are relative to.
+    pub own: OwnCode,
+    /// Every frame and every finding, in texts for people.
+    pub full_stacks: bool,
+    /// What the default budget counts: findings that cannot fail a test are details.
+    pub count: Count,
+}
+
+/// A format of a report file.
+pub trait Format {
+    /// The whole document.
+    fn bytes(&self, run: &Run, view: &View) -> Vec<u8>;
+}
+
+/// How many tests came out how. A test can be both failed and leaking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Summary {
+    /// Tests that ran.
+    pub tests: usize,
+    /// Passed, seen whole, within budget.
+    pub clean: usize,
+    /// Exceed their budget, and that counts.
+    pub leaking: usize,
+    /// Exceed their budget, but that does not count (failed and `should_panic` tests, by default).
+    pub leaking_not_counted: usize,
+    /// Did not pass, whatever their memory came to.
+    pub failed: usize,
+    /// Without a verdict, because something was not seen.
+    pub incomplete: usize,
+    /// Tests whose memory was not judged, and all that did not run.
+    pub not_checked: usize,
+}
+
+impl Run {
+    /// Counts.
+    pub fn summary(&self) -> Summary {
+        let count = |is: &dyn Fn(&CheckedTest) -> bool| self.tests.iter().filter(|test| is(test)).count();
+        let leaks = |test: &CheckedTest| matches!(test.memory.verdict, Verdict::Leaks(_));
+        let not_judged = count(&|test| matches!(test.memory.verdict, Verdict::NotChecked(_)));
+        Summary {
+            tests: self.tests.len(),
+            clean: count(&|test| test.outcome == Outcome::Passed && test.memory.verdict == Verdict::Clean),
+            leaking: count(&|test| leaks(test) && test.memory.counts),
+            leaking_not_counted: count(&|test| leaks(test) && !test.memory.counts),
+            failed: count(&|test| test.outcome != Outcome::Passed),
+            incomplete: count(&|test| matches!(test.memory.verdict, Verdict::Incomplete(_))),
+            not_checked: not_judged + self.not_checked.len(),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The pipeline: one stage after the other.
+
+use std::collections::HashSet;
+use std::io::Write as _;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use camino::Utf8PathBuf;
+
+use crate::error::{Error, Exit, Result};
+use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Ran, TestName};
+use crate::options::{Action, BuildOptions, ExecOptions, Options, Selection};
+use crate::progress::Progress;
+use crate::report::{Run, Terminal, View};
+use crate::snapshot::Snapshot;
+use crate::symbolize::Symbolizer;
+use crate::trace::{self, Event, Traced};
+use crate::{build, classify, discover, judge, plan, report};
+
+/// Finished tests that may wait for their analysis before the next ones are held up.
+const WAITING: usize = 16;
+
+/// Does what the options ask for; how it ended.
+///
+/// # Errors
+/// The tool could not do its work; failing and leaking tests are no errors.
+pub fn run(options: &Options) -> Result<Exit> {
+    let files = report::open(&options.report)?;
+    let job = match &options.action {
+        Action::List(build, selection) => return list(&prepare(build, selection, options)?),
+        Action::Test(build, selection) => prepare(build, selection, options)?,
+        Action::Exec(exec) => program(exec)?,
+    };
+    let view =
+        View { own: job.own.clone(), full_stacks: options.report.full_stacks, count: options.judge.count };
+    let mut progress = Progress::new(options.report.color);
+    let terminal = Terminal::new(view.clone());
+    let run = check(job, options, &terminal, &mut progress)?;
+    progress.print(&terminal.details(&run));
+    progress.print(&terminal.summary(&run));
+    files.write(&run, &view)?;
+    Ok(run.exit)
+}
+
+/// What is to be done.
+struct Job {
+    tests: Vec<PlannedTest>,
+    not_checked: Vec<NotChecked>,
+    notes: Vec<String>,
+    own: OwnCode,
+}
+
+fn prepare(build: &BuildOptions, selection: &Selection, options: &Options) -> Result<Job> {
+    let built = build::build(build)?;
+    let discovered = discover::discover(built.binaries, options.trace.jobs);
+    let plan = plan::plan(discovered, selection, plan::budgets::of_binary)?;
+    let notes = built.notes.into_iter().chain(plan.notes).collect();
+    Ok(Job { tests: plan.tests, not_checked: built.not_checked, notes, own: built.own })
+}
+
+fn program(exec: &ExecOptions) -> Result<Job> {
+    let test = plan::program(exec)?;
+    let directory = test.binary.directory.clone();
+    let packages: Vec<Utf8PathBuf> = vec![directory.clone()];
+    let own = OwnCode { root: directory, packages };
+    Ok(Job { tests: vec![test], not_checked: Vec::new(), notes: Vec::new(), own })
+}
+
+fn list(job: &Job) -> Result<Exit> {
+    let mut stdout = std::io::stdout().lock();
+    plan::print(&job.tests, &mut stdout)
+        .and_then(|()| stdout.flush())
+        .map_err(|source| Error::System { call: "writing the list".to_owned(), source })?;
+    for note in &job.notes {
+        anstream::eprintln!("note: {note}");
+    }
+    for NotChecked { what, reason } in &job.not_checked {
+        anstream::eprintln!("note: {what} not checked: {reason}");
+    }
+    Ok(if job.tests.is_empty() { Exit::NothingRan } else { Exit::Clean })
+}
+
+/// Traces the tests on a thread of its own; analyses and shows each on this one as it ends.
+fn check(job: Job, options: &Options, terminal: &Terminal, progress: &mut Progress) -> Result<Run> {
+    for note in &job.notes {
+        progress.print(&format!("note: {note}\n"));
+    }
+    let start = Instant::now();
+    let binaries: HashSet<_> = job.tests.iter().map(|test| &test.binary.path).collect();
+    progress.print(&terminal.checking(job.tests.len(), binaries.len()));
+    let mut tests = Vec::new();
+    let mut interrupted = false;
+    if !job.tests.is_empty() {
+        trace::block_signals()?;
+        progress.start(job.tests.len());
+        let progress = &*progress;
+        let (sender, receiver) = mpsc::sync_channel::<Traced>(WAITING);
+        let plan = &job.tests;
+        let symbolizer = Symbolizer::new(job.own.clone());
+        let traced = std::thread::scope(|scope| {
+            let tracer = scope.spawn(move || {
+                trace::run(plan, &options.trace, &mut |event| match event {
+                    Event::Started { number } => progress.running(plan[number].name.as_str()),
+                    // If nobody receives, the analysis has panicked, and that is what shows.
+                    Event::Finished(traced) => drop(sender.send(traced)),
+                })
+            });
+            tests = analyse(receiver, symbolizer, options, terminal, progress);
+            tracer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        progress.finish();
+        interrupted = traced?;
+    }
+    let exit = match judge::exit(tests.iter()) {
+        exit if interrupted => exit.max(Exit::Incomplete),
+        exit => exit,
+    };
+    let not_checked = job.not_checked;
+    Ok(Run { tests, not_checked, duration: start.elapsed(), recorder: "uprobe", interrupted, exit })
+}
+
+fn analyse(
+    receiver: mpsc::Receiver<Traced>,
+    mut symbolizer: Symbolizer,
+    options: &Options,
+    terminal: &Terminal,
+    progress: &Progress,
+) -> Vec<CheckedTest> {
+    let mut checked: Vec<(usize, CheckedTest)> = Vec::new();
+    for traced in receiver {
+        // A test that was cut short by the user's interrupt has no result.
+        if traced.interrupted {
+            continue;
+        }
+        let test = examine(traced.ran, &mut symbolizer, options);
+        progress.print(&terminal.finished(&test));
+        progress.advance();
+        checked.push((traced.number, test));
+    }
+    checked.sort_by_key(|(number, _)| *number);
+    checked.into_iter().map(|(_, test)| test).collect()
+}
+
+/// From a snapshot to a verdict: the pure stages.
+fn examine(ran: Ran<Snapshot>, symbolizer: &mut Symbolizer, options: &Options) -> CheckedTest {
+    let Ran { mut test, outcome, duration, output, memory: snapshot } = ran;
+    test.should_panic |= is_should_panic(&test, &output.stdout);
+    let findings = symbolizer.explain(&snapshot, classify::classify(&snapshot));
+    let memory =
+        judge::judge(&test.budget, &outcome, test.should_panic, findings, snapshot.losses, &options.judge);
+    Ran { test, outcome, duration, output, memory }
+}
+
+/// libtest lists `#[should_panic]` tests like all others, but says so when it runs one.
+fn is_should_panic(test: &PlannedTest, stdout: &[u8]) -> bool {
+    let TestName::Listed(name) = &test.name else { return false };
+    let line = format!("test {name} - should panic");
+    stdout.windows(line.len()).any(|window| window == line.as_bytes())
+}

@@ -1,0 +1,137 @@
+//! Addresses to names: call stacks of a snapshot become frames with function, file and line.
+//!
+//! Pure but for reading the modules (executables and libraries) that the snapshot names. What cannot
+//! be known stays unknown: a frame without a function still has its module and address.
+
+mod foreign;
+mod module;
+mod name;
+mod own;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::model::{Finding, Frame, Measure, OwnCode};
+use crate::snapshot::{CallStack, Mapping, Snapshot};
+pub(crate) use foreign::family;
+use module::Module;
+pub use own::site;
+
+/// Symbolizes the tests of a run. Keep one for the whole run: modules are parsed once, and each
+/// place in a module is looked up once.
+pub struct Symbolizer {
+    own: OwnCode,
+    blazesym: blazesym::symbolize::Symbolizer,
+    /// Modules by the path of their mappings.
+    modules: HashMap<String, KnownModule>,
+}
+
+/// A module, and what has been looked up in it.
+struct KnownModule {
+    module: Module,
+    /// Frames by file offset of the call.
+    places: HashMap<u64, Rc<[Frame]>>,
+}
+
+impl Symbolizer {
+    /// Makes a symbolizer that tells the user's own code by `own`.
+    pub fn new(own: OwnCode) -> Self {
+        // Modules do not change while the run lasts: no `stat` a lookup.
+        let blazesym = blazesym::symbolize::Symbolizer::builder().enable_auto_reload(false).build();
+        Self { own, blazesym, modules: HashMap::new() }
+    }
+
+    /// Replaces the stack indices of `findings` (into `snapshot.stacks`) by frames, innermost first,
+    /// inlined calls as frames of their own. Findings of one kind with equal stacks and holder are
+    /// merged; the result is sorted by kind, then largest first.
+    pub fn explain(
+        &mut self,
+        snapshot: &Snapshot,
+        findings: Vec<Finding<usize>>,
+    ) -> Vec<Finding<Vec<Frame>>> {
+        let mut by_address = HashMap::new();
+        let mut explained: Vec<Finding<Vec<Frame>>> = Vec::with_capacity(findings.len());
+        let mut seen: HashMap<_, usize> = HashMap::new();
+        for Finding { kind, measure, stack, below, held_by } in findings {
+            let stack = stack.and_then(|index| snapshot.stacks.get(index));
+            let index = *seen.entry((kind, stack, held_by.clone())).or_insert_with(|| {
+                let stack = stack.map(|stack| self.frames(&snapshot.mappings, stack, &mut by_address));
+                let (measure, below) = (Measure::default(), Measure::default());
+                explained.push(Finding { kind, measure, stack, below, held_by });
+                explained.len() - 1
+            });
+            let into = &mut explained[index];
+            into.measure = into.measure + measure;
+            into.below = into.below + below;
+        }
+        explained.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
+        explained
+    }
+
+    /// The frames of a call stack, marked as the user's own or not.
+    fn frames(
+        &mut self,
+        mappings: &[Mapping],
+        stack: &CallStack,
+        known: &mut HashMap<u64, Rc<[Frame]>>,
+    ) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for &address in &stack.frames {
+            let at = known.entry(address).or_insert_with(|| self.frames_at(mappings, address));
+            frames.extend(at.iter().cloned());
+        }
+        self.own.mark(&mut frames);
+        frames
+    }
+
+    /// The frames at a return address, innermost first; at least one.
+    fn frames_at(&mut self, mappings: &[Mapping], return_address: u64) -> Rc<[Frame]> {
+        // The byte before a return address belongs to the call, also where the call is the last
+        // instruction of its function.
+        let Some(address) = return_address.checked_sub(1) else { return unknown(None, 0) };
+        let Some(mapping) = mappings.iter().find(|m| m.range.contains(&address) && !m.path.is_empty()) else {
+            return unknown(None, return_address);
+        };
+        let offset = address - mapping.range.start + mapping.offset;
+        if !self.modules.contains_key(&mapping.path) {
+            let module = Module::open(&mapping.path);
+            self.modules.insert(mapping.path.clone(), KnownModule { module, places: HashMap::new() });
+        }
+        let KnownModule { module, places } = &self.modules[&mapping.path];
+        if let Some(frames) = places.get(&offset) {
+            return frames.clone();
+        }
+        let frames = match module.virtual_address(offset) {
+            Some(virtual_address) => self.look_up(module, virtual_address),
+            None => unknown(Some(&module.name), offset + 1),
+        };
+        if let Some(known) = self.modules.get_mut(&mapping.path) {
+            known.places.insert(offset, frames.clone());
+        }
+        frames
+    }
+
+    /// The frames at a virtual address of a module that can be read.
+    fn look_up(&self, module: &Module, address: u64) -> Rc<[Frame]> {
+        let frame = |function, location: Option<name::Location>, inlined| {
+            let name::Location { file, line, column } = location.unwrap_or_default();
+            let module = Some(module.name.clone());
+            // Shown as the return address, the way debuggers do.
+            Frame { function, file, line, column, module, address: address + 1, inlined, own: false }
+        };
+        let Some(found) = name::look_up(&self.blazesym, &module.name, address) else {
+            return unknown(Some(&module.name), address + 1);
+        };
+        let inlined =
+            found.inlined.into_iter().map(|(function, location)| frame(Some(function), location, true));
+        inlined.chain([frame(found.function, found.location, false)]).collect()
+    }
+}
+
+/// A single frame of which only the place is known.
+fn unknown(module: Option<&str>, address: u64) -> Rc<[Frame]> {
+    [Frame { module: module.map(str::to_owned), address, ..Frame::default() }].into()
+}
