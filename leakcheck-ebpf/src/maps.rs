@@ -43,9 +43,9 @@ pub static LOG: HashMap<[u32; 2], [u64; LOG_PAGE_WORDS]> =
 #[map]
 pub static EMPTY_PAGE: Array<[u64; LOG_PAGE_WORDS]> = Array::with_max_entries(1, 0);
 
-/// Device and inode of the tracer's process id namespace, written at load.
-#[unsafe(no_mangle)]
-static PID_NAMESPACE: [u64; 2] = [0; 2];
+/// Device and inode of the tracer's process id namespace.
+#[map]
+static PID_NAMESPACE: Array<[u64; 2]> = Array::with_max_entries(1, 0);
 
 /// The version of the records; the tracer refuses another one.
 #[unsafe(no_mangle)]
@@ -64,9 +64,7 @@ impl Current {
     #[inline(always)]
     pub fn get() -> Option<Self> {
         let mut info = bpf_pidns_info { pid: 0, tgid: 0 };
-        // SAFETY: the loader has replaced the value; a volatile read keeps the compiler from
-        // using the one it sees.
-        let [device, inode] = unsafe { core::ptr::read_volatile(&PID_NAMESPACE) };
+        let [device, inode] = *PID_NAMESPACE.get(0)?;
         // SAFETY: `info` is writable for the size that is passed.
         let status = unsafe {
             bpf_get_ns_current_pid_tgid(device, inode, &mut info, size_of::<bpf_pidns_info>() as u32)

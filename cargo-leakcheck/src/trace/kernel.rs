@@ -1,25 +1,21 @@
 //! The kernel side as the tracer sees it: programs, probes, tables.
 
+use std::collections::HashMap as StdHashMap;
+use std::ffi::CString;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 
-use aya::maps::{HashMap, Map, MapData, MapError};
-use aya::programs::UProbe;
-use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
-use aya::{Ebpf, EbpfLoader};
+use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use camino::Utf8Path;
 use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, bad_free, block, process, stack, thread};
 use nix::errno::Errno;
 use nix::unistd::Pid;
-use object::{Object as _, ObjectSection as _};
 
+use super::object::{self, refused};
 use super::sites::{Program, Site};
 use crate::error::{Error, Result};
 use crate::options::TraceOptions;
 use crate::sys;
-
-#[cfg(target_arch = "x86_64")]
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/leakcheck.x86_64.o");
 
 /// Words of a process record.
 pub type ProcessRecord = [u64; process::WORDS];
@@ -30,14 +26,16 @@ pub type BlockRecord = [u64; block::WORDS];
 
 /// The loaded programs and their tables. Dropping it removes every probe.
 pub struct Kernel {
-    ebpf: Ebpf,
-    links: Vec<UProbeLink>,
+    programs: StdHashMap<String, OwnedFd>,
+    links: Vec<OwnedFd>,
     threads: Table<u32, ThreadRecord>,
     processes: Table<u32, ProcessRecord>,
     blocks: Table<[u64; 2], BlockRecord>,
     stacks: Table<[u64; 2], [u64; stack::WORDS]>,
     bad_frees: Table<[u64; 2], [u64; bad_free::WORDS]>,
     log: Table<[u32; 2], [u64; LOG_PAGE_WORDS]>,
+    /// Held because the programs use it.
+    _namespace: Array<MapData, [u64; 2]>,
 }
 
 impl Kernel {
@@ -46,33 +44,32 @@ impl Kernel {
     /// # Errors
     /// No privileges, or the kernel refuses the programs or the tables.
     pub fn load(options: &TraceOptions) -> Result<Self> {
-        check_version()?;
+        let pages = options.max_blocks / LOG_PAGE_WORDS as u32;
+        let loaded = object::load(&[
+            ("BLOCKS", options.max_blocks),
+            ("STACKS", options.max_stacks),
+            ("THREADS", options.max_threads),
+            // Each process has its last pages half empty.
+            ("LOG", pages.saturating_mul(2).max(1 << 14)),
+        ])?;
+        let mut tables = loaded.tables;
         let namespace = fs_err::metadata("/proc/self/ns/pid")
             .map_err(|source| Error::System { call: "reading the process id namespace".into(), source })?;
-        let namespace = [kernel_device(namespace.dev()), namespace.ino()];
-        let mut ebpf = EbpfLoader::new()
-            .override_global("PID_NAMESPACE", &namespace, true)
-            .map_max_entries("BLOCKS", options.max_blocks)
-            .map_max_entries("STACKS", options.max_stacks)
-            .map_max_entries("THREADS", options.max_threads)
-            .map_max_entries(
-                "LOG",
-                (options.max_blocks / LOG_PAGE_WORDS as u32).saturating_mul(2).max(1 << 14),
-            )
-            .load(OBJECT)
-            .map_err(|error| refused("load the tables", &error))?;
-        for name in ["allocate", "allocated", "deallocate", "body", "unload"] {
-            program(&mut ebpf, name).load().map_err(|error| refused(name, &error))?;
-        }
+        let mut settings = Array::try_from(Map::Array(take(&mut tables, "PID_NAMESPACE")))
+            .map_err(|error| refused("PID_NAMESPACE", &error))?;
+        settings
+            .set(0, [kernel_device(namespace.dev()), namespace.ino()], 0)
+            .map_err(|error| refused("PID_NAMESPACE", &error))?;
         Ok(Self {
-            threads: Table::take(&mut ebpf, "THREADS")?,
-            processes: Table::take(&mut ebpf, "PROCESSES")?,
-            blocks: Table::take(&mut ebpf, "BLOCKS")?,
-            stacks: Table::take(&mut ebpf, "STACKS")?,
-            bad_frees: Table::take(&mut ebpf, "BAD_FREES")?,
-            log: Table::take(&mut ebpf, "LOG")?,
+            programs: loaded.programs,
             links: Vec::new(),
-            ebpf,
+            threads: Table::take(&mut tables, "THREADS")?,
+            processes: Table::take(&mut tables, "PROCESSES")?,
+            blocks: Table::take(&mut tables, "BLOCKS")?,
+            stacks: Table::take(&mut tables, "STACKS")?,
+            bad_frees: Table::take(&mut tables, "BAD_FREES")?,
+            log: Table::take(&mut tables, "LOG")?,
+            _namespace: settings,
         })
     }
 
@@ -81,27 +78,26 @@ impl Kernel {
     /// # Errors
     /// A probe cannot be placed: nothing would be seen, so nothing is run.
     pub fn attach(&mut self, file: &Utf8Path, sites: &[Site]) -> Result<()> {
-        for site in sites {
-            let names: &[&str] = match site.program {
-                Program::Allocate => &["allocate", "allocated"],
-                Program::Deallocate => &["deallocate"],
-                Program::Body => &["body"],
-                Program::Unload => &["unload"],
-            };
-            for name in names {
-                let point = UProbeAttachPoint {
-                    location: UProbeAttachLocation::AbsoluteOffset(site.offset),
-                    cookie: Some(site.cookie),
-                };
-                let probe = program(&mut self.ebpf, name);
-                let link = probe
-                    .attach(point, file.as_std_path(), UProbeScope::AllProcesses)
-                    .and_then(|id| probe.take_link(id))
-                    .map_err(|error| {
-                        refused(&format!("probe {file} at offset {:#x}", site.offset), &error)
-                    })?;
-                self.links.push(link);
+        let path = CString::new(file.as_str()).expect("a path has no NUL");
+        for (name, wanted, at_return) in [
+            ("allocate", Program::Allocate, false),
+            ("allocated", Program::Allocate, true),
+            ("deallocate", Program::Deallocate, false),
+            ("body", Program::Body, false),
+            ("unload", Program::Unload, false),
+        ] {
+            let sites = sites.iter().filter(|site| site.program == wanted);
+            let (offsets, cookies): (Vec<u64>, Vec<u64>) =
+                sites.map(|site| (site.offset, site.cookie)).unzip();
+            if offsets.is_empty() {
+                continue;
             }
+            let program = self.programs[name].as_fd();
+            let link = sys::link_uprobes(program, &path, &offsets, &cookies, at_return).map_err(|errno| {
+                let error = std::io::Error::from(errno);
+                refused(&format!("place {} probes in {file}", offsets.len()), &error)
+            })?;
+            self.links.push(link);
         }
         Ok(())
     }
@@ -212,7 +208,7 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        // Removing a probe waits for an RCU grace period of about 100 ms: let all wait together.
+        // Removing a link waits for an RCU grace period: let all wait for the same one.
         std::thread::scope(|scope| {
             for link in self.links.drain(..) {
                 scope.spawn(move || drop(link));
@@ -238,9 +234,8 @@ fn kernel_device(device: u64) -> u64 {
     u64::from(nix::sys::stat::major(device) as u32) << 20 | nix::sys::stat::minor(device)
 }
 
-fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut UProbe {
-    let program = ebpf.program_mut(name).expect("the committed object has every program");
-    program.try_into().expect("every program is a uprobe")
+fn take(tables: &mut StdHashMap<String, MapData>, name: &str) -> MapData {
+    tables.remove(name).expect("the committed object has every table")
 }
 
 /// A hash map of the kernel side.
@@ -251,15 +246,15 @@ struct Table<K, V> {
 }
 
 impl<K: aya::Pod, V: aya::Pod> Table<K, V> {
-    fn take(ebpf: &mut Ebpf, name: &str) -> Result<Self> {
-        let map = ebpf.take_map(name).expect("the committed object has every table");
-        let Map::HashMap(data) = &map else { unreachable!("every table is a hash map") };
+    fn take(tables: &mut StdHashMap<String, MapData>, name: &str) -> Result<Self> {
+        let data = take(tables, name);
         let fd = data
             .fd()
             .as_fd()
             .try_clone_to_owned()
             .map_err(|source| Error::System { call: format!("duplicating table {name}"), source })?;
-        Ok(Self { map: HashMap::try_from(map).map_err(|error| refused(name, &error))?, fd })
+        let map = HashMap::try_from(Map::HashMap(data)).map_err(|error| refused(name, &error))?;
+        Ok(Self { map, fd })
     }
 
     fn get(&self, key: &K) -> Result<V, MapError> {
@@ -276,41 +271,5 @@ impl<K: aya::Pod, V: aya::Pod> Table<K, V> {
 
     fn remove_all(&self, keys: &[K]) -> Result<(), Errno> {
         sys::delete_batch(self.fd.as_fd(), keys)
-    }
-}
-
-/// Refuses an object whose records have another layout.
-fn check_version() -> Result<()> {
-    let version = object::File::parse(OBJECT).ok().and_then(|file| {
-        let data = file.section_by_name(".rodata.ABI")?.data().ok()?;
-        Some(u32::from_ne_bytes(data.try_into().ok()?))
-    });
-    if version == Some(leakcheck_common::ABI_VERSION) {
-        return Ok(());
-    }
-    Err(Error::Kernel {
-        what: "load the committed eBPF object".into(),
-        reason: format!(
-            "its record version is {version:?}, this build needs {}",
-            leakcheck_common::ABI_VERSION
-        ),
-    })
-}
-
-/// What the kernel's refusal means: mostly missing privileges.
-fn refused(what: &str, error: &(dyn std::error::Error + 'static)) -> Error {
-    let mut reason = error.to_string();
-    let mut source = Some(error);
-    let mut errno = None;
-    while let Some(error) = source {
-        if let Some(io) = error.downcast_ref::<std::io::Error>() {
-            errno = io.raw_os_error();
-            reason = format!("{reason}: {io}");
-        }
-        source = error.source();
-    }
-    match errno {
-        Some(libc::EPERM | libc::EACCES) => Error::Privileges { reason: format!("{what}: {reason}") },
-        _ => Error::Kernel { what: what.into(), reason },
     }
 }

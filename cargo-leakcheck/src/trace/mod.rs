@@ -5,6 +5,7 @@ mod entry;
 mod follow;
 mod kernel;
 mod memory;
+mod object;
 mod output;
 mod prepare;
 mod process;

@@ -1,0 +1,143 @@
+//! Loads the committed eBPF object: aya-obj parses and relocates it, aya makes the tables. Only the
+//! last step is our own, because aya's programs cannot be attached by `uprobe_multi`.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+use aya::maps::MapData;
+use aya_obj::{EbpfSectionKind, Object};
+use object::{Object as _, ObjectSection as _};
+
+use crate::error::{Error, Result};
+use crate::sys;
+
+#[cfg(target_arch = "x86_64")]
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/leakcheck.x86_64.o");
+
+/// What was loaded.
+pub struct Loaded {
+    /// Programs by name.
+    pub programs: HashMap<String, OwnedFd>,
+    /// Tables by name.
+    pub tables: HashMap<String, MapData>,
+}
+
+/// Loads the programs and makes the tables, with `sizes` as their entries.
+///
+/// # Errors
+/// No privileges, or the kernel refuses something.
+pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
+    check_version()?;
+    let invalid = |error: &dyn std::error::Error| Error::Kernel {
+        what: "read the committed eBPF object".into(),
+        reason: error.to_string(),
+    };
+    let mut object = Object::parse(OBJECT).map_err(|error| invalid(&error))?;
+    let mut tables = HashMap::new();
+    let mut definitions = Vec::new();
+    for (name, mut map) in object.maps.drain() {
+        // Constants are for this tool to read, not for the programs.
+        if map.section_kind() == EbpfSectionKind::Rodata {
+            continue;
+        }
+        if let Some((_, entries)) = sizes.iter().find(|(sized, _)| *sized == name) {
+            map.set_max_entries(*entries);
+        }
+        let table = MapData::create(map.clone(), &name, None)
+            .map_err(|error| refused(&format!("make table {name}"), &error))?;
+        definitions.push((name.clone(), table.fd().as_fd().as_raw_fd(), map));
+        tables.insert(name, table);
+    }
+    let sections = object.functions.keys().map(|(section, _)| *section).collect();
+    let descriptors = definitions.iter().map(|(name, fd, map)| (name.as_str(), *fd, map));
+    object.relocate_maps(descriptors, &sections).map_err(|error| invalid(&error))?;
+    object.relocate_calls(&sections).map_err(|error| invalid(&error))?;
+    let mut programs = HashMap::new();
+    for (name, program) in &object.programs {
+        let function = &object.functions[&program.function_key()];
+        let instructions: Vec<[u8; 8]> = function.instructions.iter().map(encode).collect();
+        let program = sys::load_uprobe_program(name, &instructions).map_err(|(errno, log)| {
+            let io = std::io::Error::from(errno);
+            match refused(&format!("load program {name}"), &io) {
+                Error::Kernel { what, reason } => {
+                    let hint = "Linux 6.6 or later is needed";
+                    Error::Kernel { what, reason: format!("{reason} ({log}); {hint}") }
+                }
+                error => error,
+            }
+        })?;
+        programs.insert(name.clone(), program);
+    }
+    Ok(Loaded { programs, tables })
+}
+
+/// `struct bpf_insn` as bytes (include/uapi/linux/bpf.h).
+fn encode(instruction: &aya_obj::generated::bpf_insn) -> [u8; 8] {
+    let registers = instruction.src_reg() << 4 | instruction.dst_reg();
+    let [offset_0, offset_1] = instruction.off.to_le_bytes();
+    let [a, b, c, d] = instruction.imm.to_le_bytes();
+    [instruction.code, registers, offset_0, offset_1, a, b, c, d]
+}
+
+/// Refuses an object whose records have another layout.
+fn check_version() -> Result<()> {
+    let version = object::File::parse(OBJECT).ok().and_then(|file| {
+        let data = file.section_by_name(".rodata.ABI")?.data().ok()?;
+        Some(u32::from_ne_bytes(data.try_into().ok()?))
+    });
+    if version == Some(leakcheck_common::ABI_VERSION) {
+        return Ok(());
+    }
+    Err(Error::Kernel {
+        what: "load the committed eBPF object".into(),
+        reason: format!(
+            "its record version is {version:?}, this build needs {}",
+            leakcheck_common::ABI_VERSION
+        ),
+    })
+}
+
+/// What the kernel's refusal means: mostly missing privileges.
+pub fn refused(what: &str, error: &(dyn std::error::Error + 'static)) -> Error {
+    let mut reason = error.to_string();
+    let mut source = Some(error);
+    let mut code = None;
+    while let Some(error) = source {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            code = io.raw_os_error();
+            if !reason.contains(&io.to_string()) {
+                reason = format!("{reason}: {io}");
+            }
+        }
+        source = error.source();
+    }
+    match code {
+        Some(libc::EPERM | libc::EACCES) => Error::Privileges { reason: format!("{what}: {reason}") },
+        _ => Error::Kernel { what: what.into(), reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_keep_their_encoding() {
+        // `r1 = *(u64 *)(r10 - 8)`, by the instruction set's document (Documentation/bpf/standardization).
+        let bytes = [0x79, 0xa1, 0xf8, 0xff, 0, 0, 0, 0];
+        let parsed = aya_obj::copy_instructions(&bytes).unwrap();
+        assert_eq!(parsed.iter().map(encode).collect::<Vec<_>>(), [bytes]);
+    }
+
+    #[test]
+    fn the_committed_object_is_of_this_version() {
+        check_version().unwrap();
+    }
+
+    #[test]
+    fn missing_privileges_are_told_from_missing_features() {
+        let error = |code| refused("x", &std::io::Error::from_raw_os_error(code));
+        assert!(matches!(error(libc::EPERM), Error::Privileges { .. }));
+        assert!(matches!(error(libc::EINVAL), Error::Kernel { .. }));
+    }
+}
