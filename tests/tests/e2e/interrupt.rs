@@ -40,19 +40,24 @@ fn start(workshop: &Workshop) -> Result<Started, String> {
     let tool = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let tool = tool.map_err(|problem| format!("{command:?}: {problem}"))?;
     let mut started = Started { tool, target, desk };
+    let below = started.target.clone();
     let hanging = || {
-        let running = processes::below(&started.target);
+        let running = processes::below(&below);
         let runs = |name: &str| running.iter().any(|process| process.command.contains(name));
         runs("leaks_and_sleeps") && runs("spins") && !runs("quick")
     };
     // Seen long enough that the quick test has been harvested, not only not been started yet.
-    let mut seen = 0;
+    let (mut seen, mut ended) = (0, None);
     let waited = processes::wait_for("the tests to hang", Duration::from_secs(120), || {
+        ended = started.tool.try_wait().ok().flatten();
         seen = if hanging() { seen + 1 } else { 0 };
-        seen > 50
+        seen > 50 || ended.is_some()
     });
     match waited {
-        Ok(()) => Ok(started),
+        Ok(()) => match ended {
+            Some(status) => Err(format!("the tool ended before its tests hung, with {status}")),
+            None => Ok(started),
+        },
         Err(problem) => {
             let _ = started.tool.kill();
             let _ = started.tool.wait();
