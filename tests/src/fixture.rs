@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use crate::marker::{Amount, Announced, Body, Kind};
+use crate::marker::{Amount, Announced, Body, Kind, Rerun};
 use crate::source::{Placed, Source};
 
 /// Binary and name of a test.
@@ -58,8 +58,8 @@ pub struct Fixture {
     pub exit: i32,
     /// More arguments for the tool.
     pub args: Vec<String>,
-    /// More runs, each with these variables.
-    pub reruns: Vec<Vec<(String, String)>>,
+    /// More runs, with the same result.
+    pub reruns: Vec<Rerun>,
     /// Texts that the list of what was not checked must contain.
     pub not_checked: Vec<String>,
 }
@@ -167,7 +167,7 @@ impl Builder {
             Body::CrateExit(code) if self.exit.is_none() => self.exit = Some(code),
             Body::CrateExit(_) => return Err("the exit code is given twice".into()),
             Body::CrateArgs(args) => self.fixture.args.extend(args),
-            Body::CrateRerun(variables) => self.fixture.reruns.push(variables),
+            Body::CrateRerun(rerun) => self.fixture.reruns.push(rerun),
             Body::CrateNotChecked(text) => self.fixture.not_checked.push(text),
             _ if !placed.marker.tests.is_empty() => self.named.push((file.to_owned(), placed)),
             _ => {

@@ -62,6 +62,15 @@ pub struct Announced {
     pub held_by: Option<String>,
 }
 
+/// How a crate is run: more arguments for the tool, and variables in its environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rerun {
+    /// Words that begin with `-`.
+    pub args: Vec<String>,
+    /// `NAME=VALUE`.
+    pub variables: Vec<(String, String)>,
+}
+
 /// What a comment says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
@@ -77,8 +86,8 @@ pub enum Body {
     CrateExit(i32),
     /// More arguments for the tool.
     CrateArgs(Vec<String>),
-    /// Run the crate once more with these variables in the environment.
-    CrateRerun(Vec<(String, String)>),
+    /// Run the crate once more, in another way.
+    CrateRerun(Rerun),
     /// Something in the report's list of what was not checked must contain this.
     CrateNotChecked(String),
 }
@@ -143,9 +152,7 @@ fn body(text: &str) -> Result<Body, String> {
             "findings" => one_of(&["any"]).map(|_| Body::FindingsAny),
             "crate exit" => number(value).map(Body::CrateExit),
             "crate args" => Ok(Body::CrateArgs(value.split_whitespace().map(str::to_owned).collect())),
-            "crate rerun" => {
-                value.split_whitespace().map(assignment).collect::<Result<_, _>>().map(Body::CrateRerun)
-            }
+            "crate rerun" => rerun(value).map(Body::CrateRerun),
             "crate not checked" => Ok(Body::CrateNotChecked(value.to_owned())),
             _ => Err(format!("`{key}:` is not known")),
         };
@@ -191,9 +198,16 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("`{text}` is no number"))
 }
 
-fn assignment(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or(format!("`{text}` is not NAME=VALUE"))?;
-    Ok((name.to_owned(), value.to_owned()))
+fn rerun(text: &str) -> Result<Rerun, String> {
+    let mut rerun = Rerun::default();
+    for word in text.split_whitespace() {
+        match word.split_once('=') {
+            _ if word.starts_with('-') => rerun.args.push(word.to_owned()),
+            Some((name, value)) => rerun.variables.push((name.to_owned(), value.to_owned())),
+            None => return Err(format!("`{word}` is neither NAME=VALUE nor an option")),
+        }
+    }
+    Ok(rerun)
 }
 
 #[cfg(test)]
@@ -234,7 +248,8 @@ mod tests {
         assert_eq!(body("//~ findings: any"), Body::FindingsAny);
         assert_eq!(body("//~ crate exit: 3"), Body::CrateExit(3));
         assert_eq!(body("//~ crate args: -- --exact"), Body::CrateArgs(vec!["--".into(), "--exact".into()]));
-        assert_eq!(body("//~ crate rerun: A=1"), Body::CrateRerun(vec![("A".into(), "1".into())]));
+        let rerun = Rerun { args: vec!["--release".into()], variables: vec![("A".into(), "1".into())] };
+        assert_eq!(body("//~ crate rerun: A=1 --release"), Body::CrateRerun(rerun));
         assert_eq!(body("//~ crate not checked: doc"), Body::CrateNotChecked("doc".into()));
         let Body::Finding(double) = body("f(); //~ double_free 2") else { panic!() };
         assert_eq!((double.kind, double.amount), (Kind::DoubleFree, Amount::Frees(2)));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 use leakcheck_tests::compare;
 use leakcheck_tests::fixture::Fixture;
+use leakcheck_tests::marker::Rerun;
 use leakcheck_tests::report::Report;
 use leakcheck_tests::tool::{Run, Workshop, fixture_folders};
 use libtest_mimic::Trial;
@@ -22,14 +23,13 @@ pub fn trials(workshop: &Arc<Workshop>) -> Vec<Trial> {
         let name = folder.file_name().unwrap_or_default().to_owned();
         trials.push(trial(format!("fixture::{name}"), workshop, move |workshop| {
             let fixture = Fixture::read(&folder)?;
-            let mut runs = vec![vec![]];
+            let mut runs = vec![Rerun::default()];
             runs.extend(fixture.reruns.clone());
             for round in 1..=repeat()? {
                 for jobs in jobs()? {
-                    for variables in &runs {
-                        let place = || format!("round {round}, -j{jobs}, {variables:?}");
-                        check(workshop, &fixture, jobs, variables)
-                            .map_err(|problem| format!("{}:\n{problem}", place()))?;
+                    for rerun in &runs {
+                        let failed = |problem| format!("round {round}, -j{jobs}, {rerun:?}:\n{problem}");
+                        check(workshop, &fixture, jobs, rerun).map_err(failed)?;
                     }
                 }
             }
@@ -95,12 +95,13 @@ impl Desk {
     }
 }
 
-fn check(workshop: &Workshop, fixture: &Fixture, jobs: usize, variables: &[(String, String)]) -> Outcome {
+fn check(workshop: &Workshop, fixture: &Fixture, jobs: usize, rerun: &Rerun) -> Outcome {
     let desk = Desk::new(workshop, &fixture.package)?;
     let jobs = format!("-j{jobs}");
     let mut args = vec![jobs.as_str()];
-    args.extend(fixture.args.iter().map(String::as_str));
-    let (run, report) = desk.run(workshop, &args, variables)?;
+    // The crate's own arguments come last: they may go on behind `--`.
+    args.extend(rerun.args.iter().chain(&fixture.args).map(String::as_str));
+    let (run, report) = desk.run(workshop, &args, &rerun.variables)?;
     let mut differences = compare::report(fixture, &report);
     if run.code != fixture.exit {
         differences += &format!("exit code {} instead of {}\n", run.code, fixture.exit);
