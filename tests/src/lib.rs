@@ -1,1 +1,10 @@
+//! What the end-to-end tests are made of: fixtures say in comments what must be found ([`marker`],
+//! [`fixture`]), the tool says in its report what it found ([`report`]), and [`compare`] holds the two
+//! against each other. [`tool`] runs it.
 
+pub mod compare;
+pub mod fixture;
+pub mod marker;
+pub mod report;
+pub mod source;
+pub mod tool;

@@ -1,0 +1,150 @@
+//! The parts of the tool's JSON report that tests look at.
+
+use serde::Deserialize;
+
+use crate::fixture::TestKey;
+use crate::marker::Kind;
+
+/// The document.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Report {
+    /// Name and version of the format.
+    pub format: String,
+    /// Counts over the tests.
+    pub summary: Summary,
+    /// The tests that ran.
+    pub tests: Vec<Test>,
+    /// What was not checked, in whatever shape.
+    pub not_checked: Vec<serde_json::Value>,
+}
+
+/// Counts over the tests.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Summary {
+    /// All of them.
+    pub tests: usize,
+    /// Those that failed, whatever their memory.
+    pub failed: usize,
+    /// Those without a verdict.
+    pub incomplete: usize,
+}
+
+/// One test.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Test {
+    /// The binary, as `package` or `package::target`.
+    pub binary: String,
+    /// The test's path.
+    pub name: String,
+    /// How it ended.
+    pub outcome: String,
+    /// What its memory came to.
+    pub verdict: String,
+    /// Sums over the findings.
+    pub definitely_lost: Measure,
+    /// As above.
+    pub indirectly_lost: Measure,
+    /// As above.
+    pub possibly_lost: Measure,
+    /// As above.
+    pub still_reachable: Measure,
+    /// Double and unknown frees.
+    pub bad_frees: u64,
+    /// All findings.
+    pub findings: Vec<Finding>,
+    /// What was not seen, in whatever shape.
+    pub losses: Vec<serde_json::Value>,
+}
+
+/// Bytes in blocks.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub struct Measure {
+    /// Requested bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
+/// One finding.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Finding {
+    /// Its kind.
+    pub kind: Kind,
+    /// Requested bytes; nothing for bad frees.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Blocks, or the number of bad frees.
+    pub blocks: u64,
+    /// The innermost frame of the user's own code, if there is one.
+    pub site: Option<Site>,
+    /// The call stack.
+    pub stack: Option<Vec<Frame>>,
+    /// The running thread that holds the blocks.
+    #[serde(default)]
+    pub held_by: Option<String>,
+}
+
+/// A place in a source file.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Site {
+    /// The file, absolute or from the workspace on.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: Option<usize>,
+}
+
+/// One frame.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Frame {
+    /// Its function, where known.
+    pub function: Option<String>,
+    /// The module's file, where known.
+    pub module: Option<String>,
+}
+
+impl Report {
+    /// Reads the document.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let report: Self =
+            serde_json::from_str(text).map_err(|problem| format!("the JSON report: {problem}"))?;
+        match report.format.as_str() {
+            "leakcheck-report/1" => Ok(report),
+            other => Err(format!("the JSON report has the format `{other}`")),
+        }
+    }
+}
+
+impl Test {
+    /// Binary and name.
+    pub fn key(&self) -> TestKey {
+        (self.binary.clone(), self.name.clone())
+    }
+
+    /// Sums over the findings that disagree with the sums the report gives.
+    pub fn wrong_sums(&self) -> Vec<String> {
+        let sum = |kinds: &[Kind]| {
+            let mut sum = Measure::default();
+            for finding in self.findings.iter().filter(|finding| kinds.contains(&finding.kind)) {
+                sum.bytes += finding.bytes;
+                sum.blocks += finding.blocks;
+            }
+            sum
+        };
+        let mut wrong = Vec::new();
+        for (name, kind, said) in [
+            ("definitely_lost", Kind::DefinitelyLost, self.definitely_lost),
+            ("indirectly_lost", Kind::IndirectlyLost, self.indirectly_lost),
+            ("possibly_lost", Kind::PossiblyLost, self.possibly_lost),
+            ("still_reachable", Kind::StillReachable, self.still_reachable),
+        ] {
+            if sum(&[kind]) != said {
+                wrong.push(format!("{name} says {said:?}, the findings come to {:?}", sum(&[kind])));
+            }
+        }
+        let frees = sum(&[Kind::DoubleFree, Kind::UnknownFree]).blocks;
+        if frees != self.bad_frees {
+            wrong.push(format!("bad_frees says {}, the findings come to {frees}", self.bad_frees));
+        }
+        wrong
+    }
+}

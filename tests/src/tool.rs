@@ -1,0 +1,210 @@
+//! Builds the tool, copies fixtures to where they may be written to, and runs the one on the other.
+
+use std::env;
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use tempfile::TempDir;
+
+/// The repository.
+pub fn repository() -> &'static Utf8Path {
+    Utf8Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in the repository")
+}
+
+/// Folders of the fixture crates.
+pub fn fixture_folders() -> Vec<Utf8PathBuf> {
+    let fixtures = repository().join("fixtures");
+    let mut folders: Vec<_> = fixtures
+        .read_dir_utf8()
+        .unwrap_or_else(|problem| panic!("{fixtures}: {problem}"))
+        .filter_map(|entry| entry.ok().map(camino::Utf8DirEntry::into_path))
+        .filter(|path| path.join("Cargo.toml").exists())
+        .collect();
+    folders.sort();
+    folders
+}
+
+/// Where the trials of one run have their files. Removed at the end.
+pub struct Workshop {
+    folder: TempDir,
+    tool: OnceLock<Result<Utf8PathBuf, String>>,
+}
+
+impl Workshop {
+    /// A fresh folder with a copy of the fixtures.
+    pub fn open() -> Result<Self, String> {
+        let folder =
+            tempfile::Builder::new().prefix("e2e-").tempdir().map_err(|problem| problem.to_string())?;
+        let workshop = Self { folder, tool: OnceLock::new() };
+        copy(&repository().join("fixtures"), &workshop.fixtures())?;
+        // An unprivileged run must be able to read them.
+        set_mode(workshop.path(), 0o755)?;
+        Ok(workshop)
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Utf8Path {
+        Utf8Path::from_path(self.folder.path()).expect("the temporary folder has a readable name")
+    }
+
+    /// The copy of the fixtures.
+    pub fn fixtures(&self) -> Utf8PathBuf {
+        self.path().join("fixtures")
+    }
+
+    /// Where fixtures are built, kept from run to run.
+    pub fn target_dir(&self) -> Utf8PathBuf {
+        match env::var("CARGO_TARGET_DIR") {
+            Ok(folder) => Utf8PathBuf::from(folder).join("fixtures"),
+            Err(_) => repository().join("target/fixtures"),
+        }
+    }
+
+    /// The tool: `LEAKCHECK_BIN`, or built now, once.
+    pub fn tool(&self) -> Result<&Utf8Path, String> {
+        let tool = self.tool.get_or_init(|| match env::var("LEAKCHECK_BIN") {
+            Ok(path) => Ok(path.into()),
+            Err(_) => build(),
+        });
+        tool.as_deref().map_err(Clone::clone)
+    }
+
+    /// A command `cargo-leakcheck leakcheck ARGS`, outside of any cargo.
+    pub fn command(&self, args: &[&str]) -> Result<Command, String> {
+        let mut command = Command::new(self.tool()?);
+        command.arg("leakcheck").args(args).stdin(Stdio::null()).current_dir(self.path());
+        clean_environment(&mut command);
+        Ok(command)
+    }
+
+    /// Runs the tool to its end.
+    pub fn run(&self, args: &[&str], variables: &[(String, String)]) -> Result<Run, String> {
+        let mut command = self.command(args)?;
+        command.envs(variables.iter().cloned());
+        let output = command.output().map_err(|problem| format!("{command:?}: {problem}"))?;
+        Ok(Run::new(format!("{command:?}"), output))
+    }
+
+    /// Compiles a program of `fixtures/programs` with the C compiler.
+    pub fn compile(&self, name: &str, flags: &[&str]) -> Result<Utf8PathBuf, String> {
+        let program = self.path().join("bin").join(name);
+        fs::create_dir_all(self.path().join("bin")).map_err(|problem| problem.to_string())?;
+        let source = self.fixtures().join("programs").join(format!("{name}.c"));
+        let mut command = Command::new("cc");
+        command.args(["-g", "-O0", "-fno-omit-frame-pointer"]).args(flags);
+        command.arg(&source).arg("-o").arg(&program);
+        let output = command.output().map_err(|problem| format!("{command:?}: {problem}"))?;
+        if !output.status.success() {
+            return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        Ok(program)
+    }
+}
+
+/// How a run of the tool ended.
+pub struct Run {
+    /// The command, to be shown.
+    pub command: String,
+    /// Its exit code; a signal is -1.
+    pub code: i32,
+    /// What it wrote.
+    pub stdout: String,
+    /// What it wrote for people.
+    pub stderr: String,
+}
+
+impl Run {
+    /// Of a command that has ended.
+    pub fn new(command: String, output: Output) -> Self {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let code = output.status.code().unwrap_or(-1);
+        Self { command, code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+
+    /// Everything about the run, for a failing trial. Long output is cut.
+    pub fn describe(&self) -> String {
+        let tail = |text: &str| {
+            let lines: Vec<&str> = text.lines().collect();
+            lines[lines.len().saturating_sub(40)..].join("\n")
+        };
+        let Self { command, code, stdout, stderr } = self;
+        format!("{command}\nexit code {code}\n--- stdout\n{}\n--- stderr\n{}\n", tail(stdout), tail(stderr))
+    }
+
+    /// Fails unless the exit code is this and standard error contains the texts (in any case of letters).
+    pub fn expect(&self, code: i32, texts: &[&str]) -> Result<(), String> {
+        if self.code != code {
+            return Err(format!("exit code {code} was expected\n{}", self.describe()));
+        }
+        let stderr = self.stderr.to_lowercase();
+        match texts.iter().find(|text| !stderr.contains(&text.to_lowercase())) {
+            Some(text) => Err(format!("`{text}` was expected in the message\n{}", self.describe())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Takes out what the cargo that runs these tests has put in: it is not what a user's shell has.
+fn clean_environment(command: &mut Command) {
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        let cargos = text.starts_with("CARGO") && text != "CARGO_HOME" || text.starts_with("RUST");
+        if cargos && !matches!(&*text, "RUSTUP_HOME" | "RUSTUP_TOOLCHAIN") || text == "LD_LIBRARY_PATH" {
+            command.env_remove(&name);
+        }
+    }
+}
+
+fn build() -> Result<Utf8PathBuf, String> {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.args([
+        "build",
+        "--release",
+        "--package",
+        "cargo-leakcheck",
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
+    let output = command
+        .current_dir(repository())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|problem| format!("{command:?}: {problem}"))?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let executable = messages.lines().rev().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let path = message.get("executable")?.as_str()?;
+        path.ends_with("/cargo-leakcheck").then(|| path.into())
+    });
+    executable.filter(|_| output.status.success()).ok_or_else(|| format!("{command:?} failed"))
+}
+
+/// Copies a folder without build output; manifests that point out of the fixtures point to the
+/// repository afterwards.
+fn copy(from: &Utf8Path, to: &Utf8Path) -> Result<(), String> {
+    let failed = |problem: std::io::Error| problem.to_string();
+    fs::create_dir_all(to).map_err(failed)?;
+    set_mode(to, 0o755)?;
+    for entry in from.read_dir_utf8().map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let target = to.join(entry.file_name());
+        match (entry.path().is_dir(), entry.file_name()) {
+            (true, "target") => {}
+            (true, _) => copy(entry.path(), &target)?,
+            (false, "Cargo.toml") => {
+                let text = fs::read_to_string(entry.path()).map_err(failed)?;
+                fs::write(&target, text.replace("\"../../", &format!("\"{}/", repository())))
+                    .map_err(failed)?;
+            }
+            (false, _) => drop(fs::copy(entry.path(), &target).map_err(failed)?),
+        }
+    }
+    Ok(())
+}
+
+fn set_mode(path: &Utf8Path, mode: u32) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, PermissionsExt::from_mode(mode)).map_err(|problem| problem.to_string())
+}

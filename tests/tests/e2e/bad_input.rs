@@ -1,0 +1,116 @@
+//! Bad input ends in a message that says what to do, and in the exit code of the table.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use fs_err as fs;
+use leakcheck_tests::tool::{Run, Workshop};
+
+use crate::fixtures::Desk;
+use crate::{NamedTrial, Outcome};
+
+/// Name and body of each trial.
+pub const TRIALS: &[NamedTrial] = &[
+    ("bad_input::unknown_option", unknown_option),
+    ("bad_input::unknown_package", unknown_package),
+    ("bad_input::missing_manifest", missing_manifest),
+    ("bad_input::unwritable_reports", unwritable_reports),
+    ("bad_input::bad_values", bad_values),
+    ("bad_input::nothing_matches", nothing_matches),
+    ("bad_input::build_fails", build_fails),
+    ("bad_input::table_too_small", table_too_small),
+    ("bad_input::no_privileges", no_privileges),
+];
+
+fn unknown_option(workshop: &Workshop) -> Outcome {
+    workshop.run(&["--no-such-option"], &[])?.expect(11, &["--no-such-option"])
+}
+
+fn unknown_package(workshop: &Workshop) -> Outcome {
+    let manifest = workshop.fixtures().join("Cargo.toml");
+    let run = workshop.run(&["--manifest-path", manifest.as_str(), "-p", "no-such-package"], &[])?;
+    run.expect(if run.code == 11 { 11 } else { 12 }, &["no-such-package"])
+}
+
+fn missing_manifest(workshop: &Workshop) -> Outcome {
+    let run = workshop.run(&["--manifest-path", "/nonexistent/Cargo.toml"], &[])?;
+    run.expect(if run.code == 11 { 11 } else { 12 }, &["/nonexistent/Cargo.toml"])
+}
+
+/// Reports are opened before the build: nothing may have been built.
+fn unwritable_reports(workshop: &Workshop) -> Outcome {
+    let manifest = workshop.fixtures().join("Cargo.toml");
+    let target = workshop.path().join("never-built");
+    for option in ["--json", "--junit"] {
+        for path in ["/nonexistent/folder/report", workshop.path().as_str()] {
+            let args = [
+                "--manifest-path",
+                manifest.as_str(),
+                "-p",
+                "clean",
+                "--target-dir",
+                target.as_str(),
+                option,
+                path,
+            ];
+            workshop.run(&args, &[])?.expect(11, &[path])?;
+            if target.exists() {
+                return Err(format!("{option} {path}: something was built"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn bad_values(workshop: &Workshop) -> Outcome {
+    for (option, value) in [("-j", "0"), ("-j", "many"), ("--timeout", "soon"), ("--max-blocks", "-1")] {
+        workshop
+            .run(&[&format!("{option}{}{value}", if option == "-j" { "" } else { "=" })], &[])?
+            .expect(11, &[value])?;
+    }
+    Ok(())
+}
+
+fn nothing_matches(workshop: &Workshop) -> Outcome {
+    let (run, report) = Desk::new(workshop, "clean")?.run(workshop, &["no_such_test"], &[])?;
+    run.expect(4, &[])?;
+    if report.tests.is_empty() { Ok(()) } else { Err("the report has tests".into()) }
+}
+
+fn build_fails(workshop: &Workshop) -> Outcome {
+    let folder = workshop.path().join("broken");
+    let failed = |problem: std::io::Error| problem.to_string();
+    fs::create_dir_all(folder.join("src")).map_err(failed)?;
+    fs::write(folder.join("Cargo.toml"), "[package]\nname = \"broken\"\nedition = \"2024\"\n[workspace]\n")
+        .map_err(failed)?;
+    fs::write(folder.join("src/lib.rs"), "compile_error!(\"broken on purpose\");\n").map_err(failed)?;
+    let run = workshop.run(&["--manifest-path", folder.join("Cargo.toml").as_str()], &[])?;
+    run.expect(12, &["broken on purpose", "src/lib.rs:1"])
+}
+
+/// Blocks that find no room make the verdict incomplete, with the option that helps.
+fn table_too_small(workshop: &Workshop) -> Outcome {
+    let args = ["--max-blocks", "4096", "--", "alive_at_once_and_freed", "--exact", "--ignored"];
+    let (run, report) = Desk::new(workshop, "million")?.run(workshop, &args, &[])?;
+    run.expect(10, &[])?;
+    match &report.tests[..] {
+        [test] if test.verdict == "incomplete" && format!("{:?}", test.losses).contains("--max-blocks") => {
+            Ok(())
+        }
+        tests => Err(format!("one incomplete test was expected\n{tests:?}")),
+    }
+}
+
+/// As nobody: the message names what is missing and how to get it.
+fn no_privileges(workshop: &Workshop) -> Outcome {
+    // A copy, as the build folder may not be open to everyone.
+    let tool = workshop.path().join("tool-for-all");
+    fs::copy(workshop.tool()?, &tool).map_err(|problem| problem.to_string())?;
+    fs::set_permissions(&tool, PermissionsExt::from_mode(0o755)).map_err(|problem| problem.to_string())?;
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all", "--"]);
+    command.arg(&tool).args(["leakcheck", "exec", "--", "/bin/true"]).current_dir("/");
+    let output = command.output().map_err(|problem| format!("{command:?}: {problem}"))?;
+    let run = Run::new(format!("{command:?}"), output);
+    run.expect(11, &["root", "cap_bpf"])
+}

@@ -1,0 +1,114 @@
+//! `exec`: any program, with the same report.
+
+use leakcheck_tests::compare;
+use leakcheck_tests::fixture::{ExpectedTest, Fixture};
+use leakcheck_tests::report::{Measure, Test};
+use leakcheck_tests::tool::{Run, Workshop};
+
+use crate::{NamedTrial, Outcome, documents};
+
+/// Name and body of each trial.
+pub const TRIALS: &[NamedTrial] = &[
+    ("exec::system_program", system_program),
+    ("exec::clean_program", clean_program),
+    ("exec::leaking_program", leaking_program),
+    ("exec::failing_program", failing_program),
+    ("exec::stripped_program", stripped_program),
+    ("exec::static_program", static_program),
+    ("exec::missing_program", missing_program),
+    ("exec::output_passes", output_passes),
+];
+
+/// Runs a program, with the report on a file of its own.
+fn exec(workshop: &Workshop, program: &[&str]) -> Result<(Run, Test), String> {
+    let folder = tempfile::tempdir_in(workshop.path()).map_err(|problem| problem.to_string())?;
+    let json = folder.path().join("report.json").to_string_lossy().into_owned();
+    let mut args = vec!["exec", "--json", &json, "--"];
+    args.extend(program);
+    let run = workshop.run(&args, &[])?;
+    let report =
+        documents::json(json.as_str().into()).map_err(|problem| format!("{problem}\n{}", run.describe()))?;
+    match <[Test; 1]>::try_from(report.tests) {
+        Ok([test]) => Ok((run, test)),
+        Err(tests) => Err(format!("{} tests in the report of one program\n{}", tests.len(), run.describe())),
+    }
+}
+
+fn compared(expected: &ExpectedTest, code: i32, (run, test): &(Run, Test)) -> Outcome {
+    let differences = compare::test(expected, test);
+    match differences.is_empty() {
+        true => run.expect(code, &[]),
+        false => Err(format!("{differences}\n{}", run.describe())),
+    }
+}
+
+/// Its C library buffers may be reachable, but nothing is lost.
+fn system_program(workshop: &Workshop) -> Outcome {
+    let (run, test) = exec(workshop, &["/bin/true"])?;
+    if test.name != "true" || test.verdict != "clean" {
+        return Err(format!("{test:?}\n{}", run.describe()));
+    }
+    run.expect(0, &[])
+}
+
+fn clean_program(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("clean", &[])?;
+    compared(&ExpectedTest::default(), 0, &exec(workshop, &[program.as_str()])?)
+}
+
+fn expected_leaks(workshop: &Workshop) -> Result<ExpectedTest, String> {
+    Fixture::read_program(&workshop.fixtures().join("programs/leak.c"))
+}
+
+fn leaking_program(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("leak", &[])?;
+    compared(&expected_leaks(workshop)?, 2, &exec(workshop, &[program.as_str()])?)
+}
+
+/// Arguments reach the program; a failed program's leaks are shown, but do not count.
+fn failing_program(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("leak", &[])?;
+    let expected = ExpectedTest { outcome: Some("failed".into()), ..expected_leaks(workshop)? };
+    compared(&expected, 1, &exec(workshop, &[program.as_str(), "3", "an argument with blanks"])?)
+}
+
+/// Without symbols the sizes are as sure as with; places are not guessed.
+fn stripped_program(workshop: &Workshop) -> Outcome {
+    std::fs::copy(
+        workshop.fixtures().join("programs/leak.c"),
+        workshop.fixtures().join("programs/stripped.c"),
+    )
+    .map_err(|problem| problem.to_string())?;
+    let program = workshop.compile("stripped", &["-s"])?;
+    let (run, test) = exec(workshop, &[program.as_str()])?;
+    let lines =
+        test.findings.iter().filter(|finding| finding.site.as_ref().is_some_and(|site| site.line.is_some()));
+    if test.definitely_lost != (Measure { bytes: 1100, blocks: 2 }) || lines.count() > 0 {
+        return Err(format!("{test:?}\n{}", run.describe()));
+    }
+    run.expect(2, &[])
+}
+
+/// Nothing can be preloaded into it: an error or an incomplete verdict, never "clean".
+fn static_program(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("static_linked", &["-static"])?;
+    let run = workshop.run(&["exec", "--", program.as_str()], &[])?;
+    run.expect(if run.code == 11 { 11 } else { 10 }, &["static"])
+}
+
+fn missing_program(workshop: &Workshop) -> Outcome {
+    workshop.run(&["exec", "--", "/nonexistent/program"], &[])?.expect(11, &["/nonexistent/program"])?;
+    workshop.run(&["exec"], &[])?.expect(11, &["PROGRAM"])
+}
+
+/// The program's output is its user's; the JSON report can go to standard output of `cargo leakcheck` only
+/// where nothing else does.
+fn output_passes(workshop: &Workshop) -> Outcome {
+    let run = workshop.run(&["exec", "--json", "-", "--", "/bin/true"], &[])?;
+    documents::json_text(&run.stdout).map_err(|problem| format!("{problem}\n{}", run.describe()))?;
+    let run = workshop.run(&["exec", "--", "/bin/echo", "hello from the program"], &[])?;
+    match run.stdout.contains("hello from the program") || run.stderr.contains("hello from the program") {
+        true => run.expect(0, &[]),
+        false => Err(format!("the program's output is missing\n{}", run.describe())),
+    }
+}

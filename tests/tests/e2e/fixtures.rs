@@ -1,0 +1,113 @@
+//! One trial a fixture crate: the whole report against the comments.
+
+use std::env;
+use std::sync::Arc;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use leakcheck_tests::compare;
+use leakcheck_tests::fixture::Fixture;
+use leakcheck_tests::marker::Rerun;
+use leakcheck_tests::report::Report;
+use leakcheck_tests::tool::{Run, Workshop, fixture_folders};
+use libtest_mimic::Trial;
+
+use crate::{Outcome, documents, processes, trial};
+
+/// Arguments of the children that fixtures start and leave behind.
+const LEFT_BEHIND: [(&str, &str); 2] = [("hang", "31557600.25"), ("process", "31557600.75")];
+
+/// The trials. A fixture that cannot be read is a trial that fails.
+pub fn trials(workshop: &Arc<Workshop>) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for folder in fixture_folders() {
+        let name = folder.file_name().unwrap_or_default().to_owned();
+        trials.push(trial(format!("fixture::{name}"), workshop, move |workshop| {
+            let fixture = Fixture::read(&folder)?;
+            let mut runs = vec![Rerun::default()];
+            runs.extend(fixture.reruns.clone());
+            for round in 1..=repeat()? {
+                for jobs in jobs()? {
+                    for rerun in &runs {
+                        let failed = |problem| format!("round {round}, -j{jobs}, {rerun:?}:\n{problem}");
+                        check(workshop, &fixture, jobs, rerun).map_err(failed)?;
+                    }
+                }
+            }
+            Ok(())
+        }));
+    }
+    trials
+}
+
+fn repeat() -> Result<usize, String> {
+    let text = env::var("LEAKCHECK_E2E_REPEAT").unwrap_or("1".into());
+    text.parse().map_err(|problem| format!("LEAKCHECK_E2E_REPEAT={text}: {problem}"))
+}
+
+fn jobs() -> Result<Vec<usize>, String> {
+    let text = env::var("LEAKCHECK_E2E_JOBS").unwrap_or("4".into());
+    let jobs: Result<_, _> = text.split(',').map(str::parse).collect();
+    jobs.map_err(|problem| format!("LEAKCHECK_E2E_JOBS={text}: {problem}"))
+}
+
+/// A folder of its own for a run's files, and the arguments that every run on a fixture has.
+pub struct Desk {
+    folder: tempfile::TempDir,
+    fixed: Vec<String>,
+}
+
+impl Desk {
+    /// For a run on one crate.
+    pub fn new(workshop: &Workshop, package: &str) -> Result<Self, String> {
+        let manifest = workshop.fixtures().join("Cargo.toml");
+        let target = workshop.target_dir();
+        let fixed =
+            ["--manifest-path", manifest.as_str(), "--target-dir", target.as_str(), "--package", package];
+        let folder = tempfile::tempdir_in(workshop.path()).map_err(|problem| problem.to_string())?;
+        std::fs::create_dir(folder.path().join("tmp")).map_err(|problem| problem.to_string())?;
+        Ok(Self { folder, fixed: fixed.map(str::to_owned).to_vec() })
+    }
+
+    /// A file in the folder.
+    pub fn file(&self, name: &str) -> Utf8PathBuf {
+        Utf8Path::from_path(self.folder.path()).expect("made by us").join(name)
+    }
+
+    /// Runs the tool with both reports and a temporary folder of its own, which must be empty afterwards.
+    pub fn run(
+        &self,
+        workshop: &Workshop,
+        args: &[&str],
+        variables: &[(String, String)],
+    ) -> Result<(Run, Report), String> {
+        let (json, junit, temporary) = (self.file("report.json"), self.file("junit.xml"), self.file("tmp"));
+        let mut all: Vec<&str> = self.fixed.iter().map(String::as_str).collect();
+        all.extend(["--json", json.as_str(), "--junit", junit.as_str()]);
+        all.extend(args);
+        let mut variables = variables.to_vec();
+        variables.push(("TMPDIR".into(), temporary.to_string()));
+        let run = workshop.run(&all, &variables)?;
+        let problem = |problem: String| format!("{problem}\n{}", run.describe());
+        let report = documents::json(&json).map_err(problem)?;
+        documents::junit(&junit, &report).map_err(problem)?;
+        processes::left_files(&temporary).map_err(problem)?;
+        Ok((run, report))
+    }
+}
+
+fn check(workshop: &Workshop, fixture: &Fixture, jobs: usize, rerun: &Rerun) -> Outcome {
+    let desk = Desk::new(workshop, &fixture.package)?;
+    let jobs = format!("-j{jobs}");
+    let mut args = vec![jobs.as_str()];
+    // The crate's own arguments come last: they may go on behind `--`.
+    args.extend(rerun.args.iter().chain(&fixture.args).map(String::as_str));
+    let (run, report) = desk.run(workshop, &args, &rerun.variables)?;
+    let mut differences = compare::report(fixture, &report);
+    if run.code != fixture.exit {
+        differences += &format!("exit code {} instead of {}\n", run.code, fixture.exit);
+    }
+    for (_, argument) in LEFT_BEHIND.iter().filter(|(package, _)| *package == fixture.package) {
+        differences += &processes::end_those_with(argument);
+    }
+    if differences.is_empty() { Ok(()) } else { Err(format!("{differences}\n{}", run.describe())) }
+}

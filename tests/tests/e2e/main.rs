@@ -1,0 +1,69 @@
+//! Runs the tool on every fixture and on bad input, on the real kernel.
+//!
+//! `LEAKCHECK_BIN` names a built tool (otherwise it is built), `LEAKCHECK_E2E_REPEAT` how often each
+//! fixture runs, `LEAKCHECK_E2E_JOBS` with which `-j` (`1,8`). Without privileges the trials fail: a
+//! test that did not run is no test that passed.
+
+mod bad_input;
+mod documents;
+mod exec;
+mod fixtures;
+mod interrupt;
+mod processes;
+mod selection;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use leakcheck_tests::tool::Workshop;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A trial's result: nothing, or what differs.
+type Outcome = Result<(), String>;
+
+/// Name and body of a trial.
+type NamedTrial = (&'static str, fn(&Workshop) -> Outcome);
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let workshop = match Workshop::open() {
+        Ok(workshop) => Arc::new(workshop),
+        Err(problem) => {
+            eprintln!("cannot set up the end-to-end tests: {problem}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut trials = fixtures::trials(&workshop);
+    let lists: [&[NamedTrial]; 4] = [bad_input::TRIALS, exec::TRIALS, interrupt::TRIALS, selection::TRIALS];
+    for &(name, run) in lists.into_iter().flatten() {
+        trials.push(trial(name.to_owned(), &workshop, run));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(
+    name: String,
+    workshop: &Arc<Workshop>,
+    run: impl FnOnce(&Workshop) -> Outcome + Send + 'static,
+) -> Trial {
+    let workshop = workshop.clone();
+    Trial::test(name, move || {
+        privileged()?;
+        run(&workshop).map_err(Failed::from)
+    })
+}
+
+/// Whether eBPF programs may be loaded and processes traced: the bits of the effective capabilities.
+fn privileged() -> Outcome {
+    const NEEDED: [(&str, u32); 3] = [("CAP_BPF", 39), ("CAP_PERFMON", 38), ("CAP_SYS_PTRACE", 19)];
+    let status = fs_err::read_to_string("/proc/self/status").map_err(|problem| problem.to_string())?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default().trim();
+    let mask = u64::from_str_radix(mask, 16).map_err(|problem| format!("CapEff `{mask}`: {problem}"))?;
+    match NEEDED.iter().find(|(_, bit)| mask >> bit & 1 == 0) {
+        Some((name, _)) => Err(format!(
+            "the end-to-end tests need {name}: run them as root, for example \
+             `sudo -E env \"PATH=$PATH\" cargo test --package leakcheck-tests`"
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,75 @@
+//! What a run leaves behind: processes and files.
+
+use std::time::{Duration, Instant};
+
+use camino::Utf8Path;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::Outcome;
+
+/// A running process.
+pub struct Process {
+    /// Its id.
+    pub id: i32,
+    /// Its arguments, joined by blanks.
+    pub command: String,
+    /// Its executable.
+    pub executable: String,
+}
+
+/// All processes that can be seen and are no zombies.
+pub fn all() -> Vec<Process> {
+    let mut processes = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let (Ok(command), Ok(executable)) =
+            (std::fs::read(entry.path().join("cmdline")), std::fs::read_link(entry.path().join("exe")))
+        else {
+            continue;
+        };
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        processes.push(Process { id, command, executable: executable.to_string_lossy().into_owned() });
+    }
+    processes
+}
+
+/// Test processes of binaries below a folder.
+pub fn below(folder: &Utf8Path) -> Vec<Process> {
+    let inside = |process: &Process| {
+        process.executable.starts_with(folder.as_str()) && process.executable.contains("/deps/")
+    };
+    all().into_iter().filter(inside).collect()
+}
+
+/// Waits until a condition holds.
+pub fn wait_for(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) -> Outcome {
+    let start = Instant::now();
+    while !condition() {
+        if start.elapsed() > limit {
+            return Err(format!("waited {limit:?} in vain for {what}"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Ends the processes with an argument that only a fixture uses; says which there were.
+pub fn end_those_with(argument: &str) -> String {
+    let mut text = String::new();
+    let left =
+        |process: &Process| process.executable.ends_with("/sleep") && process.command.contains(argument);
+    for process in all().into_iter().filter(left) {
+        text += &format!("left running: {} ({})\n", process.command, process.id);
+        // It may have ended by itself in between.
+        let _ = kill(Pid::from_raw(process.id), Signal::SIGKILL);
+    }
+    text
+}
+
+/// Files in the temporary folder of a run that has ended.
+pub fn left_files(folder: &Utf8Path) -> Outcome {
+    let entries = folder.read_dir_utf8().map_err(|problem| format!("{folder}: {problem}"))?;
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name().to_owned()).collect();
+    if names.is_empty() { Ok(()) } else { Err(format!("temporary files were left: {}", names.join(", "))) }
+}
