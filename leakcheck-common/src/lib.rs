@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -36,6 +36,8 @@ pub mod site {
     pub const ALLOC_COUNT: u64 = 2;
     /// `memalign(alignment, size)`, `aligned_alloc`: size in the second argument.
     pub const ALLOC_ALIGNED: u64 = 3;
+    /// Entry of `exit`.
+    pub const EXIT: u64 = 9;
     /// `posix_memalign(out, alignment, size)`: the result is the status, the block is in `*out`.
     pub const ALLOC_OUT: u64 = 4;
     /// `realloc(old, size)`.
@@ -121,8 +123,12 @@ pub mod thread {
     pub const LIBC_START: usize = 11;
     /// Size of that code in bytes.
     pub const LIBC_SIZE: usize = 12;
+    /// Stack pointer at the entry of `exit`, 0 before.
+    pub const EXIT_SP: usize = 13;
+    /// The six registers that a function must preserve, at the entry of `exit`.
+    pub const EXIT_REGISTERS: usize = 14;
     /// Room in which a call stack is taken: frame count, then the frames.
-    pub const SCRATCH: usize = 16;
+    pub const SCRATCH: usize = 20;
     /// Number of words.
     pub const WORDS: usize = SCRATCH + super::stack::WORDS;
 }

@@ -39,6 +39,21 @@ pub fn mark(ctx: &ProbeContext) -> Option<()> {
     Some(())
 }
 
+/// Remembers where `exit` was called: from there down the stack holds nothing of the program's.
+#[inline(always)]
+pub fn exit(ctx: &ProbeContext) -> Option<()> {
+    let current = Current::get()?;
+    let record = current.thread()?;
+    // SAFETY: the registers are the context that the kernel passed to this program.
+    let regs = unsafe { &*ctx.regs };
+    record[thread::EXIT_SP] = regs.rsp;
+    for (word, value) in [regs.rbx, regs.rbp, regs.r12, regs.r13, regs.r14, regs.r15].into_iter().enumerate()
+    {
+        record[thread::EXIT_REGISTERS + word] = value;
+    }
+    Some(())
+}
+
 /// Stops the thread before a module is unloaded; the tracer reads the mappings and lets it go on.
 #[inline(always)]
 pub fn unload(_ctx: &ProbeContext) -> Option<()> {

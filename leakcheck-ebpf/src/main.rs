@@ -45,6 +45,13 @@ pub fn body(ctx: ProbeContext) -> u32 {
     0
 }
 
+/// Entry of `exit`.
+#[uprobe]
+pub fn exit(ctx: ProbeContext) -> u32 {
+    body::exit(&ctx);
+    0
+}
+
 /// Entry of `dlclose`: the tracer wants to see the mappings once more.
 #[uprobe]
 pub fn unload(ctx: ProbeContext) -> u32 {

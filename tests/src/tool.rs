@@ -150,7 +150,9 @@ impl Run {
 fn clean_environment(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
-        let cargos = text.starts_with("CARGO") && text != "CARGO_HOME" || text.starts_with("RUST");
+        let cargos = text.starts_with("CARGO") && text != "CARGO_HOME"
+            || text.starts_with("RUST")
+            || text.starts_with("LEAKCHECK");
         if cargos && !matches!(&*text, "RUSTUP_HOME" | "RUSTUP_TOOLCHAIN") || text == "LD_LIBRARY_PATH" {
             command.env_remove(&name);
         }

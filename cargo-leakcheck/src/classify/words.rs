@@ -1,8 +1,8 @@
 //! Reads memory as references to blocks.
 //!
 //! A reference is *disguised* when it is
-//! - an aligned word with any of its low 3 bits set that is, without them, the start of a block of
-//!   more than 8 bytes (of a smaller block it is an ordinary inner pointer, or none),
+//! - an aligned word in a block with any of its low 3 bits set that is, without them, the start of
+//!   that block (a tag is smaller than the alignment, and that is no larger than the block),
 //! - an aligned word whose upper 16 bits do not continue bit 47, which no address has, and whose lower
 //!   48 bits are an address in a block, or the start of one but for the low 3 bits,
 //! - a word at an unaligned place that is the start of a block (packed structures).
@@ -63,7 +63,7 @@ impl<'a> Words<'a> {
     pub(super) fn full(&self, memory: Bytes<'_>, mut found: impl FnMut(usize)) {
         for word in aligned(memory) {
             if let Some((block, start)) = self.index.containing(word)
-                && !self.is_tagged(word, block, start)
+                && !is_tagged(word, start)
             {
                 found(block);
             }
@@ -91,11 +91,11 @@ impl<'a> Words<'a> {
             }
         }
     }
+}
 
-    /// Whether an address in a block is its start with a tag in the low bits.
-    fn is_tagged(&self, address: u64, block: usize, start: u64) -> bool {
-        address != start && address & !LOW_TAG == start && self.blocks[block].size > WORD as u64
-    }
+/// Whether an address in a block is its start with a tag in the low bits.
+fn is_tagged(address: u64, start: u64) -> bool {
+    address != start && address & !LOW_TAG == start
 }
 
 /// The address in the lower bits of a word that is no address as a whole.

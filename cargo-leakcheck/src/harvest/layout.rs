@@ -11,7 +11,7 @@ use std::ops::Range;
 use nix::unistd::Pid;
 
 use super::pages::read_range;
-use super::{HeldThread, proc};
+use super::{HeldThread, arena, proc};
 use crate::snapshot::{Loss, Mapping, Memory, Root, RootKind};
 use crate::trace::{Process, read_word};
 
@@ -28,6 +28,7 @@ const RED_ZONE: u64 = 128;
 pub struct Layout {
     roots: Vec<(RootKind, Range<u64>, String)>,
     registers: Vec<(RootKind, Vec<u8>)>,
+    libc: Option<String>,
 }
 
 impl Layout {
@@ -40,7 +41,8 @@ impl Layout {
         mut addresses: Vec<u64>,
     ) -> Self {
         addresses.sort_unstable();
-        let mut layout = Self { roots: Vec::new(), registers: Vec::new() };
+        let libc = process.libc.as_ref().map(|libc| libc.path.to_string());
+        let mut layout = Self { roots: Vec::new(), registers: Vec::new(), libc };
         // Ranges that are accounted for, taken out of the mappings that hold them.
         let mut taken: Vec<Range<u64>> = Vec::new();
         for thread in held {
@@ -50,11 +52,17 @@ impl Layout {
                 let name = proc::thread_name(process.pid, thread.id);
                 RootKind::Thread { id: thread.id.as_raw().cast_unsigned(), name }
             };
-            layout.registers.push((kind.clone(), register_words(&thread.registers)));
+            // Whatever `exit` and the handlers it ran have left on the stack is nobody's any more.
+            let (pointer, registers) = match thread.exit {
+                Some([pointer, saved @ ..]) => (pointer, saved.to_vec()),
+                None => (thread.registers.rsp.saturating_sub(RED_ZONE), register_words(&thread.registers)),
+            };
+            let registers = registers.into_iter().flat_map(u64::to_ne_bytes).collect();
+            layout.registers.push((kind.clone(), registers));
             let Some(stack) = stack_of(mappings, thread.registers.rsp, thread.registers.fs_base) else {
                 continue;
             };
-            let live = thread.registers.rsp.saturating_sub(RED_ZONE).max(stack.start)..stack.end;
+            let live = pointer.max(stack.start)..stack.end;
             layout.roots.push((kind, live, "stack".into()));
             taken.push(stack);
         }
@@ -95,7 +103,10 @@ impl Layout {
         });
         let mut roots: Vec<Root> = registers.collect();
         for (kind, range, name) in &self.roots {
-            let (memory, missing) = read_range(reader, range.clone());
+            let (mut memory, missing) = read_range(reader, range.clone());
+            if self.libc.as_deref() == Some(name) {
+                memory.iter_mut().for_each(|memory| arena::blank(memory.address, &mut memory.bytes));
+            }
             roots.extend(memory.into_iter().map(|memory| Root { kind: kind.clone(), memory }));
             // Device memory cannot be read by anyone but its owner, and holds no references.
             if let Some(missing) = missing
@@ -112,12 +123,10 @@ impl Layout {
 
 const EXIT_GROUP: u64 = 231;
 
-fn register_words(registers: &nix::libc::user_regs_struct) -> Vec<u8> {
-    let r = registers;
-    let words = [
-        r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15,
-    ];
-    words.into_iter().flat_map(u64::to_ne_bytes).collect()
+fn register_words(r: &nix::libc::user_regs_struct) -> Vec<u64> {
+    let scratch = [r.rax, r.rcx, r.rdx, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11];
+    let saved = [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15];
+    [&scratch[..], &saved[..]].concat()
 }
 
 /// A word of a thread descriptor, if `pointer` is one.

@@ -1,11 +1,12 @@
 //! Looks at a process that is kept at its exit, and makes its `Snapshot`. The last stage that needs
 //! the live process; nothing here decides what is a leak.
 
+mod arena;
 mod layout;
 mod pages;
 mod proc;
 
-pub use proc::{is_zombie, mappings, process_of, threads_of};
+pub use proc::{is_executing, is_zombie, mappings, process_of, threads_of};
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,6 +23,8 @@ pub(crate) struct HeldThread {
     pub id: Pid,
     /// Its registers in user mode.
     pub registers: nix::libc::user_regs_struct,
+    /// Stack pointer and saved registers at the entry of `exit`, if it called that.
+    pub exit: Option<[u64; 7]>,
 }
 
 /// Takes the snapshot of a process all of whose threads are kept at their exits.
@@ -44,7 +47,13 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
     let held: Vec<HeldThread> = process
         .threads
         .iter()
-        .filter_map(|(id, thread)| Some(HeldThread { id: *id, registers: thread.at_exit? }))
+        .filter_map(|(id, thread)| {
+            let registers = thread.at_exit?;
+            let record = kernel.thread(*id).unwrap_or([0; thread::WORDS]);
+            let exit: [u64; 7] = record[thread::EXIT_SP..][..7].try_into().expect("seven words");
+            let exit = (exit[0] >= registers.rsp).then_some(exit);
+            Some(HeldThread { id: *id, registers, exit })
+        })
         .collect();
     let interrupted_calls = interrupted_reallocations(kernel, &held);
     if counters[process::WINDOW_LIVE] == 0

@@ -53,6 +53,12 @@ pub fn is_zombie(process: Pid, thread: Pid) -> bool {
     state.is_ok_and(|text| text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])))
 }
 
+/// Whether a thread waits in `execve` or `execveat`, for the other threads to end.
+pub fn is_executing(process: Pid, thread: Pid) -> bool {
+    let call = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall"));
+    call.is_ok_and(|call| call.starts_with("59 ") || call.starts_with("322 "))
+}
+
 /// The name of a thread.
 pub fn thread_name(process: Pid, thread: Pid) -> String {
     let name = std::fs::read(format!("/proc/{process}/task/{thread}/comm")).unwrap_or_default();

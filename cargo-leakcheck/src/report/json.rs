@@ -23,7 +23,7 @@ impl Format for Json {
             tests: run.tests.iter().map(|checked| test(checked, view)).collect(),
             not_checked: &run.not_checked,
         };
-        let mut bytes = serde_json::to_vec_pretty(&document).expect("plain data has a JSON form");
+        let mut bytes = serde_json::to_vec(&document).expect("plain data has a JSON form");
         bytes.push(b'\n');
         bytes
     }

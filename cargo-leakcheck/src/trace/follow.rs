@@ -24,6 +24,8 @@ use crate::snapshot::{Loss, Snapshot};
 use crate::sys::{self, Stop};
 
 const SYS_EXIT: u64 = 60;
+/// How soon a dying process is looked at again if nothing happens.
+const DYING: Duration = Duration::from_millis(5);
 
 /// Follows the tests of one run.
 pub struct Follower<'a> {
@@ -99,6 +101,9 @@ impl<'a> Follower<'a> {
                 self.handle(pid, stop);
             }
             self.enforce_timeouts();
+            for pid in self.processes.keys().copied().collect::<Vec<_>>() {
+                self.harvest_if_complete(pid);
+            }
         }
     }
 
@@ -126,7 +131,12 @@ impl<'a> Follower<'a> {
 
     /// Waits until a child changes its state, a test writes, a signal comes, or a time is up.
     fn wait(&mut self) -> Result<()> {
-        let deadline = self.processes.values().filter_map(|process| self.deadline(process)).min();
+        let mut deadline = self.processes.values().filter_map(|process| self.deadline(process)).min();
+        if self.processes.values().any(|process| matches!(process.phase, Phase::Dying)) {
+            // Whether a dying process executes another program shows without an event.
+            let soon = Instant::now() + DYING;
+            deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
+        }
         let timeout = match deadline {
             None => PollTimeout::NONE,
             Some(at) => {
@@ -327,8 +337,21 @@ impl<'a> Follower<'a> {
     /// Looks at a process once all of its threads are kept at their exits, and lets them go.
     fn harvest_if_complete(&mut self, owner: Pid) {
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
-        let complete = matches!(process.phase, Phase::Dying)
-            && process.threads.values().all(|thread| thread.at_exit.is_some())
+        if !matches!(process.phase, Phase::Dying) {
+            return;
+        }
+        // A thread that executes a program has the others killed and waits for them.
+        let waiting = process.threads.iter().filter(|(_, thread)| thread.at_exit.is_none());
+        if waiting.into_iter().any(|(id, _)| harvest::is_executing(owner, *id)) {
+            process.phase = Phase::Running;
+            for (id, thread) in &mut process.threads {
+                if thread.at_exit.take().is_some() {
+                    proceed(*id, 0);
+                }
+            }
+            return;
+        }
+        let complete = process.threads.values().all(|thread| thread.at_exit.is_some())
             && harvest::threads_of(owner)
                 .iter()
                 .all(|thread| process.threads.contains_key(thread) || harvest::is_zombie(owner, *thread));

@@ -84,6 +84,7 @@ impl Kernel {
             ("allocated", Program::Allocate, true),
             ("deallocate", Program::Deallocate, false),
             ("body", Program::Body, false),
+            ("exit", Program::Exit, false),
             ("unload", Program::Unload, false),
         ] {
             let sites = sites.iter().filter(|site| site.program == wanted);

@@ -22,6 +22,8 @@ pub enum Program {
     Deallocate,
     /// libtest's test body.
     Body,
+    /// `exit`.
+    Exit,
     /// `dlclose`.
     Unload,
 }
@@ -141,7 +143,11 @@ impl Code {
         let wanted = ALLOCATORS
             .iter()
             .map(|&(name, cookie, required)| (name, Program::Allocate, cookie, required))
-            .chain([("free", Program::Deallocate, 0, true), ("dlclose", Program::Unload, 0, false)]);
+            .chain([
+                ("free", Program::Deallocate, 0, true),
+                ("exit", Program::Exit, 0, true),
+                ("dlclose", Program::Unload, 0, false),
+            ]);
         for (name, program, cookie, required) in wanted {
             let mut found = false;
             for (_, address, _) in self.symbols.iter().filter(|symbol| symbol.0 == name) {

@@ -143,7 +143,7 @@ fn references(blocks: &[Block], memory: &Memory) -> (Set, Set) {
             }
             let (high, user) = (word >> 48, word % (1 << 48));
             if inside(word) {
-                if tagged(word) && block.size > 8 {
+                if tagged(word) {
                     disguised.insert(index);
                 } else {
                     full.insert(index);
