@@ -46,7 +46,9 @@ pub fn check() -> Result<()> {
     match (same, recorded == found) {
         (true, true) => eprintln!("the object is what the sources and the toolchain make"),
         (true, false) => {
-            eprintln!("note: toolchain moved, but the bytes are the same\n  recorded: {recorded:?}\n  found:    {found:?}");
+            eprintln!(
+                "note: toolchain moved, but the bytes are the same\n  recorded: {recorded:?}\n  found:    {found:?}"
+            );
         }
         (false, false) => {
             return Err(format!(
@@ -56,9 +58,11 @@ pub fn check() -> Result<()> {
             .into());
         }
         (false, true) => {
-            return Err("object differs: the same toolchain makes other bytes from these sources. Rebuild it with \
+            return Err(
+                "object differs: the same toolchain makes other bytes from these sources. Rebuild it with \
                         `cargo xtask bpf` and commit it together with them"
-                .into());
+                    .into(),
+            );
         }
     }
     Ok(())
@@ -92,7 +96,8 @@ impl Tools {
         let toolchain = Toolchain {
             rustc: version(&self.rustc)?,
             bpf_linker: version(&self.linker)?,
-            llvm: version(&self.llvm.join("bin/llvm-config")).map_err(|error| format!("{error}\n{INSTALL}"))?,
+            llvm: version(&self.llvm.join("bin/llvm-config"))
+                .map_err(|error| format!("{error}\n{INSTALL}"))?,
         };
         if toolchain.bpf_linker != format!("bpf-linker {LINKER}") {
             eprintln!("note: {} is not the version {LINKER} that is expected", toolchain.bpf_linker);
@@ -131,7 +136,9 @@ impl Tools {
         let built = target.path().join(TARGET).join("release/leakcheck");
         let stripped = target.path().join("stripped.o");
         // Without DWARF, which holds paths and is not read by anyone; BTF stays.
-        capture(Command::new(self.llvm.join("bin/llvm-strip")).arg("-g").arg("-o").args([&stripped, &built]))?;
+        capture(
+            Command::new(self.llvm.join("bin/llvm-strip")).arg("-g").arg("-o").args([&stripped, &built]),
+        )?;
         Ok(fs_err::read(stripped)?)
     }
 }

@@ -142,7 +142,8 @@ mod tests {
             echo leakcheck-ebpf/Cargo.lock
             echo leakcheck-ebpf/Cargo.toml
         } | LC_ALL=C sort | xargs sha256sum | sha256sum";
-        let output = std::process::Command::new("sh").arg("-c").arg(script).current_dir(repository()).output();
+        let output =
+            std::process::Command::new("sh").arg("-c").arg(script).current_dir(repository()).output();
         let output = String::from_utf8(output.unwrap().stdout).unwrap();
         assert_eq!(output.split(' ').next().unwrap(), sources().unwrap());
     }

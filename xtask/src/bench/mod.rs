@@ -1,4 +1,6 @@
 //! x
 use crate::Result;
 /// x
-pub fn run(_: usize, _: bool, _: bool) -> Result<()> { Ok(()) }
+pub fn run(_: usize, _: bool, _: bool) -> Result<()> {
+    Ok(())
+}
