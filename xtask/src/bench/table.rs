@@ -73,15 +73,15 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.rows.iter().map(|row| row.0.chars().count()).max().unwrap_or(0);
         writeln!(f, "{}\n", self.title)?;
-        writeln!(f, "| {:width$} | {:>10} | {:>11} |", "", self.unit, "x first row")?;
-        writeln!(f, "|-{:-<width$}-|-{:->10}:|-{:->10}:|", "", "", "")?;
+        writeln!(f, "| {:width$} | {:>11} | {:>11} |", "", self.unit, "x first row")?;
+        writeln!(f, "|-{:-<width$}-|-{:->11}:|-{:->11}:|", "", "", "")?;
         let first = self.rows.first().and_then(|row| row.1.clone().ok());
         for (name, value) in &self.rows {
             match (value, first) {
                 (Ok(value), Some(first)) => {
-                    writeln!(f, "| {name:width$} | {value:>10.1} | {:>10.2} |", value / first)?;
+                    writeln!(f, "| {name:width$} | {value:>11.1} | {:>10.2} |", value / first)?;
                 }
-                (Ok(value), None) => writeln!(f, "| {name:width$} | {value:>10.1} | {:>10} |", "")?,
+                (Ok(value), None) => writeln!(f, "| {name:width$} | {value:>11.1} | {:>11} |", "")?,
                 (Err(reason), _) => writeln!(f, "| {name:width$} | skipped: {reason} ||")?,
             }
         }
@@ -119,7 +119,7 @@ mod tests {
         let table = Table::measure("T".into(), "ms", &rows, 3).unwrap();
         let text = table.bar("two", "one", 2.0).bar("one", "two", 0.4).bar("three", "one", 1.0).to_string();
         for line in [
-            "| two   |       25.0 |       2.50 |",
+            "| two   |        25.0 |        2.50 |",
             "| three | skipped: not installed ||",
             "two / one: 2.50, bar 2: does NOT hold",
             "one / two: 0.40, bar 0.4: holds",
