@@ -15,9 +15,7 @@ pub fn run() -> Result<()> {
     }
     must(cargo_here().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     must(
-        cargo_here()
-            .args(["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"])
-            .env("RUSTDOCFLAGS", "-D warnings"),
+        cargo_here().args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     match capture(cargo_here().args(["deny", "--version"])) {
         Ok(_) => must(cargo_here().args(["deny", "--locked", "check"]))?,
