@@ -50,3 +50,11 @@ fn the_budgets_of_the_code_are_read_and_kept() {
     let run = workshop.run(&["--manifest-path", manifest.as_str()], &[]).unwrap();
     run.expect(0, &["2 tests run: 1 clean, 1 not checked"]).unwrap();
 }
+
+#[test]
+fn the_continuous_integration_runs_the_test_command() {
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let command = readme.lines().find(|line| line.starts_with("cargo test")).unwrap();
+    let script = fs::read_to_string(repository().join(".ci/run")).unwrap();
+    assert!(script.lines().any(|line| line.starts_with(&format!("{command} "))), "{command}\n{script}");
+}

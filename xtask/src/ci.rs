@@ -18,7 +18,7 @@ pub fn run() -> Result<()> {
         cargo_here().args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     match capture(cargo_here().args(["deny", "--version"])) {
-        Ok(_) => must(cargo_here().args(["deny", "--locked", "check"]))?,
+        Ok(_) => must(cargo_here().args(["deny", "--locked", "check", "licenses", "bans", "sources"]))?,
         Err(_) => eprintln!("note: cargo-deny is not installed; the GitHub workflow runs it"),
     }
     bpf::check()
