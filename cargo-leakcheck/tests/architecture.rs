@@ -194,9 +194,15 @@ fn only_the_live_stages_call_the_system() {
     assert_none("a stage that is not live calls the system", &offenders);
 }
 
-/// Lines that name nix, libc or aya as a path, before the file's tests.
+/// Lines that name nix, libc or aya as a path, outside of tests.
 fn system_lines(source: &Source) -> Vec<String> {
-    let lines = source.code().take_while(|(_, line)| line.trim() != "#[cfg(test)]");
+    if source.is_test() {
+        return Vec::new();
+    }
+    let tests = source.code().zip(source.code().skip(1)).find_map(|((number, attribute), (_, module))| {
+        (attribute == "#[cfg(test)]" && module.ends_with('{')).then_some(number)
+    });
+    let lines = source.code().take_while(|(number, _)| tests.is_none_or(|tests| *number < tests));
     lines
         .filter(|(_, line)| {
             ["nix::", "libc::", "aya::", "aya_obj::"].iter().any(|name| {
