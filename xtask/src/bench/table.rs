@@ -79,7 +79,7 @@ impl fmt::Display for Table {
         for (name, value) in &self.rows {
             match (value, first) {
                 (Ok(value), Some(first)) => {
-                    writeln!(f, "| {name:width$} | {value:>11.1} | {:>10.2} |", value / first)?;
+                    writeln!(f, "| {name:width$} | {value:>11.1} | {:>11.2} |", value / first)?;
                 }
                 (Ok(value), None) => writeln!(f, "| {name:width$} | {value:>11.1} | {:>11} |", "")?,
                 (Err(reason), _) => writeln!(f, "| {name:width$} | skipped: {reason} ||")?,
