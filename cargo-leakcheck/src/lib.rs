@@ -1,6 +1,11 @@
 //! `cargo leakcheck` runs every test of a workspace in a process of its own under an eBPF tracer and
 //! fails the tests that leak. See `ARCHITECTURE.md` for the shape.
 
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!(
+    "cargo-leakcheck traces on Linux on x86_64 only so far: it has no eBPF object for other architectures"
+);
+
 pub mod build;
 pub mod classify;
 pub mod cli;

@@ -94,7 +94,7 @@ fn check(job: Job, options: &Options, terminal: &Terminal, progress: &mut Progre
         trace::block_signals()?;
         progress.start(job.tests.len());
         let progress = &*progress;
-        let (sender, receiver) = mpsc::sync_channel::<Traced>(WAITING);
+        let (sender, receiver) = mpsc::sync_channel::<Box<Traced>>(WAITING);
         let plan = &job.tests;
         let symbolizer = Symbolizer::new(job.own.clone());
         let traced = std::thread::scope(|scope| {
@@ -120,7 +120,7 @@ fn check(job: Job, options: &Options, terminal: &Terminal, progress: &mut Progre
 }
 
 fn analyse(
-    receiver: mpsc::Receiver<Traced>,
+    receiver: mpsc::Receiver<Box<Traced>>,
     mut symbolizer: Symbolizer,
     options: &Options,
     terminal: &Terminal,

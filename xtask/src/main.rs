@@ -1,1 +1,47 @@
-fn main() {}
+//! `cargo xtask`, see the library.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Tasks for maintainers.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Task {
+    /// Rebuild the committed eBPF object
+    Bpf {
+        /// Compare with the committed object instead of replacing it
+        #[arg(long)]
+        check: bool,
+    },
+    /// Run every check that the continuous integration runs, but the privileged tests
+    Ci,
+    /// Compare costs with other tools on this machine; needs root
+    Bench {
+        /// How often each measurement is repeated
+        #[arg(long, default_value_t = 7)]
+        repeats: usize,
+        /// Only the cost of one malloc and free
+        #[arg(long, conflicts_with = "suite")]
+        pairs: bool,
+        /// Only the time of a whole run of many trivial tests
+        #[arg(long)]
+        suite: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Task::parse() {
+        Task::Bpf { check: false } => xtask::bpf::rebuild(),
+        Task::Bpf { check: true } => xtask::bpf::check(),
+        Task::Ci => xtask::ci::run(),
+        Task::Bench { repeats, pairs, suite } => xtask::bench::run(repeats, !suite, !pairs),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

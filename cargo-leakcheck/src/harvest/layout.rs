@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn parts_are_taken_out() {
-        assert_eq!(subtract(&(0..10), vec![]), [0..10]);
+        assert_eq!(subtract(&(0..10), vec![]).as_slice(), std::slice::from_ref(&(0..10)));
         assert_eq!(subtract(&(0..10), vec![6..8, 2..4]), [0..2, 4..6, 8..10]);
         assert_eq!(subtract(&(0..10), vec![0..5, 3..10]), []);
     }

@@ -404,7 +404,7 @@ impl<'a> Follower<'a> {
         self.forget(owner);
         let process = self.processes.remove(&owner).expect("it was just there");
         self.owners.retain(|_, other| *other != owner);
-        (self.sink)(Event::Finished(finish(process, outcome, self.interrupted)));
+        (self.sink)(Event::Finished(Box::new(finish(process, outcome, self.interrupted))));
     }
 }
 

@@ -31,7 +31,7 @@ pub enum Event {
         number: usize,
     },
     /// A test has ended.
-    Finished(Traced),
+    Finished(Box<Traced>),
 }
 
 /// A test that has run.

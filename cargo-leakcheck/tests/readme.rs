@@ -1,0 +1,83 @@
+//! What the README says about the command line is what the tool does. Its screen and its Rust code are
+//! tested with the tool itself, in the package `leakcheck-tests`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use cargo_leakcheck::cli::{self, Request, Surroundings};
+use cargo_leakcheck::error::Exit;
+
+const README: &str = include_str!("../../README.md");
+
+/// The contents of the fenced blocks of a language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    let blocks: Vec<_> =
+        README.split(fence.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(!blocks.is_empty(), "the README has no {language}");
+    blocks
+}
+
+fn parse(words: &[&str]) -> Result<Request, String> {
+    let words = words.iter().map(OsString::from);
+    cli::parse(words, Surroundings::current().unwrap()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_help_block_is_the_help() {
+    let Ok(Request::Print(help)) = parse(&["cargo-leakcheck", "leakcheck", "--help"]) else {
+        panic!("--help prints nothing")
+    };
+    let plain = anstream::adapter::strip_str(&help).to_string();
+    let block = blocks("text").into_iter().find_map(|block| block.strip_prefix("$ cargo leakcheck --help\n"));
+    assert_eq!(block.unwrap().trim_end(), plain.trim_end());
+}
+
+#[test]
+fn the_command_lines_are_understood() {
+    let mut seen = 0;
+    for line in blocks("sh").into_iter().flat_map(str::lines) {
+        let Some((_, command)) = line.split_once("cargo leakcheck") else { continue };
+        let command = command.split(['#', ')']).next().unwrap();
+        let words: Vec<&str> =
+            ["cargo-leakcheck", "leakcheck"].into_iter().chain(command.split_whitespace()).collect();
+        let request = parse(&words);
+        assert!(matches!(request, Ok(Request::Run(_))), "{line}: {request:?}");
+        seen += 1;
+    }
+    assert!(seen >= 8, "{seen} command lines");
+}
+
+#[test]
+fn the_exit_codes_are_those_of_the_tool() {
+    let all = [
+        Exit::Clean,
+        Exit::Failed,
+        Exit::Leaks,
+        Exit::FailedAndLeaks,
+        Exit::NothingRan,
+        Exit::Incomplete,
+        Exit::Tool,
+        Exit::Build,
+    ];
+    let words = |exit| match exit {
+        Exit::Clean => "clean",
+        Exit::Failed => "tests failed, none leaks",
+        Exit::Leaks => "tests leak, none failed",
+        Exit::FailedAndLeaks => "tests failed and tests leak",
+        Exit::NothingRan => "no test",
+        Exit::Incomplete => "incomplete",
+        Exit::Tool => "tool could not do its work",
+        Exit::Build => "build failed",
+    };
+    let rows: BTreeSet<(u8, &str)> = README
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
+        .filter_map(|(code, meaning)| Some((code.parse().ok()?, meaning)))
+        .collect();
+    assert_eq!(rows.len(), all.len(), "{rows:?}");
+    for exit in all {
+        let row = rows.iter().find(|row| row.0 == exit as u8);
+        assert!(row.is_some_and(|row| row.1.contains(words(exit))), "{exit:?}: {row:?}");
+    }
+}

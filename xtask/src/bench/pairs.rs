@@ -1,0 +1,108 @@
+//! Nanoseconds for one malloc and free, 20 frames deep, in the same C program.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::source;
+use super::table::{Row, Table};
+use crate::Result;
+use crate::command::{capture, find};
+
+const NATIVE: &str = "native";
+const RECORDER: &str = "cargo leakcheck";
+const AT_ENTRY: &str = "cargo leakcheck, probes at the functions' entries";
+const BPFTRACE: &str = "bpftrace, as BCC memleak";
+const VALGRIND: &str = "valgrind memcheck";
+const SANITIZER: &str = "clang LeakSanitizer";
+
+/// Measures all of them; `folder` is for files.
+pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
+    let program = folder.join("deep");
+    compile("cc", &[], &program)?;
+    let recorder = |options: &[&str]| -> Result<f64> {
+        let mut command = Command::new(tool);
+        command
+            .args(["leakcheck", "exec", "--json", "-"])
+            .args(options)
+            .arg("--")
+            .arg(&program)
+            .arg("300000");
+        let report: serde_json::Value = serde_json::from_slice(&capture(&mut command)?.stdout)?;
+        let text = report["tests"][0]["output"]["stdout"].as_str().unwrap_or_default();
+        Ok(text.trim().parse()?)
+    };
+    let sanitized = folder.join("deep-sanitized");
+    let clang = ["clang", "clang-19", "clang-18", "clang-17", "clang-16", "clang-14"]
+        .into_iter()
+        .find(|name| find(name).is_some());
+    let rows = [
+        Row { name: NATIVE, measure: Box::new(|| native(&program)), required: true },
+        Row { name: RECORDER, measure: Box::new(|| recorder(&[])), required: true },
+        Row { name: AT_ENTRY, measure: Box::new(|| recorder(&["--probe-at-entry"])), required: true },
+        Row { name: BPFTRACE, measure: Box::new(|| bpftrace(&program, folder)), required: false },
+        Row { name: VALGRIND, measure: Box::new(|| valgrind(&program)), required: false },
+        Row {
+            name: SANITIZER,
+            measure: Box::new(|| {
+                if !sanitized.exists() {
+                    compile(clang.ok_or("clang is not installed")?, &["-fsanitize=leak"], &sanitized)?;
+                }
+                nanoseconds(Command::new(&sanitized).arg("3000000"))
+            }),
+            required: false,
+        },
+    ];
+    let title = "One malloc and free, 20 frames deep".to_owned();
+    Ok(Table::measure(title, "ns", &rows, repeats)?.bar(RECORDER, AT_ENTRY, 0.6).bar(RECORDER, BPFTRACE, 0.6))
+}
+
+fn compile(compiler: &str, flags: &[&str], program: &Path) -> Result<()> {
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-g", "-fno-omit-frame-pointer", "-fno-builtin"]).args(flags);
+    capture(command.arg(source("deep.c")).arg("-o").arg(program)).map(drop)
+}
+
+/// What the program prints.
+fn nanoseconds(command: &mut Command) -> Result<f64> {
+    let output = capture(command)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let number = text.lines().find_map(|line| line.trim().parse().ok());
+    number.ok_or_else(|| format!("no number in the output of {command:?}: {text}").into())
+}
+
+fn native(program: &Path) -> Result<f64> {
+    nanoseconds(Command::new(program).arg("30000000"))
+}
+
+fn valgrind(program: &Path) -> Result<f64> {
+    let valgrind = find("valgrind").ok_or("valgrind is not installed")?;
+    nanoseconds(
+        Command::new(valgrind)
+            .args(["--quiet", "--leak-check=full", "--num-callers=40"])
+            .arg(program)
+            .arg("100000"),
+    )
+}
+
+/// The script's probes are on a copy of the C library, as this tool's are: no other process of the
+/// machine pays for them.
+fn bpftrace(program: &Path, folder: &Path) -> Result<f64> {
+    let bpftrace = find("bpftrace").ok_or("bpftrace is not installed")?;
+    let libc = folder.join("libc.so.6");
+    if !libc.exists() {
+        fs_err::copy(loaded_libc(program)?, &libc)?;
+    }
+    let script = fs_err::read_to_string(source("pairs.bt"))?.replace("LIBC", &libc.display().to_string());
+    let program = format!("/usr/bin/env LD_PRELOAD={} {} 100000", libc.display(), program.display());
+    nanoseconds(
+        Command::new(bpftrace).args(["-e", &script, "-c", &program]).env("BPFTRACE_MAP_KEYS_MAX", "65536"),
+    )
+}
+
+fn loaded_libc(program: &Path) -> Result<PathBuf> {
+    let output = capture(Command::new("ldd").arg(program))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.trim().starts_with("libc.so.6 "));
+    let path = line.and_then(|line| line.split_whitespace().nth(2));
+    Ok(path.ok_or_else(|| format!("ldd names no libc.so.6: {text}"))?.into())
+}

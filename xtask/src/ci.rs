@@ -1,0 +1,32 @@
+//! The checks of the continuous integration that need no privileges. The tests themselves are the
+//! README's command, see `.ci/run`.
+
+use crate::command::{capture, cargo, run as must};
+use crate::{Result, bpf, repository};
+
+/// Runs them all, cheapest first, and ends at the first that fails.
+///
+/// # Errors
+/// Which one failed.
+pub fn run() -> Result<()> {
+    must(cargo_here().args(["fmt", "--all", "--check"]))?;
+    for folder in ["leakcheck-ebpf", "fixtures", "examples/leaky"] {
+        must(cargo().args(["fmt", "--all", "--check"]).current_dir(repository().join(folder)))?;
+    }
+    must(cargo_here().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    must(
+        cargo_here().args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
+    match capture(cargo_here().args(["deny", "--version"])) {
+        // Advisories need the network.
+        Ok(_) => must(cargo_here().args(["deny", "--locked", "check", "licenses", "bans", "sources"]))?,
+        Err(_) => eprintln!("note: dependencies are not checked, as cargo-deny is not installed"),
+    }
+    bpf::check()
+}
+
+fn cargo_here() -> std::process::Command {
+    let mut command = cargo();
+    command.current_dir(repository());
+    command
+}
