@@ -29,6 +29,8 @@ pub struct Layout {
     roots: Vec<(RootKind, Range<u64>, String)>,
     registers: Vec<(RootKind, Vec<u8>)>,
     libc: Option<String>,
+    descriptors: Vec<u64>,
+    code: Vec<Range<u64>>,
 }
 
 impl Layout {
@@ -42,7 +44,15 @@ impl Layout {
     ) -> Self {
         addresses.sort_unstable();
         let libc = process.libc.as_ref().map(|libc| libc.path.to_string());
-        let mut layout = Self { roots: Vec::new(), registers: Vec::new(), libc };
+        let code = mappings.iter().filter(|mapping| mapping.executable).map(|mapping| mapping.range.clone());
+        let pointers = held.iter().map(|thread| thread.registers.fs_base);
+        let mut layout = Self {
+            roots: Vec::new(),
+            registers: Vec::new(),
+            libc,
+            descriptors: pointers.chain(process.finished.iter().copied()).collect(),
+            code: code.collect(),
+        };
         // Ranges that are accounted for, taken out of the mappings that hold them.
         let mut taken: Vec<Range<u64>> = Vec::new();
         for thread in held {
@@ -107,6 +117,9 @@ impl Layout {
             if self.libc.as_deref() == Some(name) {
                 memory.iter_mut().for_each(|memory| arena::blank(memory.address, &mut memory.bytes));
             }
+            if *kind != RootKind::Static {
+                memory.iter_mut().for_each(|memory| self.forget_arguments(memory));
+            }
             roots.extend(memory.into_iter().map(|memory| Root { kind: kind.clone(), memory }));
             // Device memory cannot be read by anyone but its owner, and holds no references.
             if let Some(missing) = missing
@@ -118,6 +131,26 @@ impl Layout {
             }
         }
         roots
+    }
+
+    /// Blanks what threads were started with. glibc keeps the argument in the descriptor, behind the
+    /// function, for ever (nptl/descr.h, `start_routine` and `arg`); std frees it at once, and the
+    /// next block often gets its address.
+    fn forget_arguments(&self, memory: &mut Memory) {
+        for &descriptor in &self.descriptors {
+            let Some(start) = descriptor.checked_sub(memory.address) else { continue };
+            let end = (start + DESCRIPTOR).min(memory.bytes.len() as u64);
+            let Some(bytes) = memory.bytes.get_mut(start as usize..end as usize) else { continue };
+            let mut words = bytes.chunks_exact_mut(8);
+            while let Some(word) = words.next() {
+                let value = u64::from_ne_bytes((&*word).try_into().expect("chunks of 8"));
+                if self.code.iter().any(|code| code.contains(&value))
+                    && let Some(argument) = words.next()
+                {
+                    argument.fill(0);
+                }
+            }
+        }
     }
 }
 
@@ -219,6 +252,24 @@ mod tests {
         assert_eq!(subtract(&(0..10), vec![]).as_slice(), std::slice::from_ref(&(0..10)));
         assert_eq!(subtract(&(0..10), vec![6..8, 2..4]), [0..2, 4..6, 8..10]);
         assert_eq!(subtract(&(0..10), vec![0..5, 3..10]), []);
+    }
+
+    #[test]
+    fn what_a_thread_was_started_with_is_forgotten() {
+        let layout = Layout {
+            roots: Vec::new(),
+            registers: Vec::new(),
+            libc: None,
+            descriptors: vec![0x9010],
+            code: vec![0x4000..0x5000],
+        };
+        let words = [0x4100_u64, 1, 0x9010, 2, 0x4200, 3, 4];
+        let bytes = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+        let mut memory = Memory { address: 0x9000, bytes };
+        layout.forget_arguments(&mut memory);
+        let left: Vec<u8> =
+            [0x4100_u64, 1, 0x9010, 2, 0x4200, 0, 4].into_iter().flat_map(u64::to_ne_bytes).collect();
+        assert_eq!(memory.bytes, left);
     }
 
     #[test]
