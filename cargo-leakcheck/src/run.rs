@@ -26,16 +26,19 @@ const WAITING: usize = 16;
 /// The tool could not do its work; failing and leaking tests are no errors.
 pub fn run(options: &Options) -> Result<Exit> {
     let files = report::open(&options.report)?;
-    let job = match &options.action {
+    let (job, kernel) = match &options.action {
         Action::List(build, selection) => return list(&prepare(build, selection, options)?),
-        Action::Test(build, selection) => prepare(build, selection, options)?,
-        Action::Exec(exec) => program(exec)?,
+        Action::Test(build, selection) => {
+            let kernel = trace::load(&options.trace)?;
+            (prepare(build, selection, options)?, kernel)
+        }
+        Action::Exec(exec) => (program(exec)?, trace::load(&options.trace)?),
     };
     let view =
         View { own: job.own.clone(), full_stacks: options.report.full_stacks, count: options.judge.count };
     let mut progress = Progress::new(options.report.color);
     let terminal = Terminal::new(view.clone());
-    let run = check(job, options, &terminal, &mut progress)?;
+    let run = check(job, kernel, options, &terminal, &mut progress)?;
     progress.print(&terminal.details(&run));
     progress.print(&terminal.summary(&run));
     files.write(&run, &view)?;
@@ -81,7 +84,13 @@ fn list(job: &Job) -> Result<Exit> {
 }
 
 /// Traces the tests on a thread of its own; analyses and shows each on this one as it ends.
-fn check(job: Job, options: &Options, terminal: &Terminal, progress: &mut Progress) -> Result<Run> {
+fn check(
+    job: Job,
+    kernel: trace::Loading,
+    options: &Options,
+    terminal: &Terminal,
+    progress: &mut Progress,
+) -> Result<Run> {
     for note in &job.notes {
         progress.print(&format!("note: {note}\n"));
     }
@@ -99,7 +108,7 @@ fn check(job: Job, options: &Options, terminal: &Terminal, progress: &mut Progre
         let symbolizer = Symbolizer::new(job.own.clone());
         let traced = std::thread::scope(|scope| {
             let tracer = scope.spawn(move || {
-                trace::run(plan, &options.trace, &mut |event| match event {
+                trace::run(kernel, plan, &options.trace, &mut |event| match event {
                     Event::Started { number } => progress.running(plan[number].name.as_str()),
                     // If nobody receives, the analysis has panicked, and that is what shows.
                     Event::Finished(traced) => drop(sender.send(traced)),

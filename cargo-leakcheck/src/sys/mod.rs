@@ -6,4 +6,4 @@ mod spawn;
 
 pub use bpf::{delete_batch, link_uprobes, load_uprobe_program};
 pub use ptrace::{Stop, cont, listen, read_word, sent_by_kernel, wait_any, write_word};
-pub use spawn::{Held, spawn_held};
+pub use spawn::{Held, Program, Spawner};

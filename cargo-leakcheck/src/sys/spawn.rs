@@ -1,15 +1,32 @@
-use std::ffi::CString;
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
-use nix::unistd::Pid;
+use nix::errno::Errno;
+use nix::unistd::{Pid, pipe2};
+
+/// A program to start.
+pub struct Program {
+    /// The executable.
+    pub path: CString,
+    /// All arguments, its name first.
+    pub arguments: Vec<CString>,
+    /// All environment variables.
+    pub environment: Vec<CString>,
+    /// The working directory.
+    pub directory: CString,
+    /// Standard input, output and error.
+    pub stdio: [Arc<OwnedFd>; 3],
+}
 
 /// A child process that has not yet executed its program.
 pub struct Held {
     /// Its process id.
     pub pid: Pid,
     go: OwnedFd,
-    failed: OwnedFd,
+    status: OwnedFd,
 }
 
 impl Held {
@@ -20,68 +37,135 @@ impl Held {
 
     /// After the child has ended without executing its program: why.
     pub fn failure(&self) -> Option<io::Error> {
-        let mut code = [0; 4];
-        match nix::unistd::read(&self.failed, &mut code) {
-            Ok(4) => Some(io::Error::from_raw_os_error(i32::from_ne_bytes(code))),
-            _ => None,
+        read_number(&self.status).map(io::Error::from_raw_os_error)
+    }
+}
+
+/// Starts children and holds each before `execve`, so that the caller can trace it from its first
+/// instruction. `std::process::Command` cannot: its `spawn` waits for the `execve`. So does a
+/// `vfork`, which costs a fifth of a `fork` here; a thread of its own does that waiting.
+pub struct Spawner {
+    requests: Sender<Request>,
+}
+
+struct Request {
+    program: Program,
+    wait: OwnedFd,
+    go: RawFd,
+    status: OwnedFd,
+}
+
+impl Spawner {
+    /// Starts the thread; it ends with the spawner.
+    pub fn new() -> Self {
+        let (requests, receiver) = channel::<Request>();
+        std::thread::spawn(move || {
+            let mut stack = vec![0_u64; 8192];
+            receiver.into_iter().for_each(|request| request.spawn(&mut stack));
+        });
+        Self { requests }
+    }
+
+    /// Starts a child in a process group of its own, held.
+    ///
+    /// # Errors
+    /// The system has no room for another pipe or process. A failing `chdir` or `execve` shows
+    /// later, see [`Held::failure`].
+    pub fn spawn(&self, program: Program) -> io::Result<Held> {
+        let flags = nix::fcntl::OFlag::O_CLOEXEC;
+        let (wait, go) = pipe2(flags)?;
+        let (status, child_status) = pipe2(flags)?;
+        let request = Request { program, wait, go: go.as_raw_fd(), status: child_status };
+        self.requests.send(request).map_err(io::Error::other)?;
+        match read_number(&status) {
+            Some(pid) if pid > 0 => Ok(Held { pid: Pid::from_raw(pid), go, status }),
+            Some(error) => Err(io::Error::from_raw_os_error(-error)),
+            None => Err(io::Error::other("the child ended at once")),
         }
     }
 }
 
-/// Starts a child in a process group of its own and holds it before `execve`, so that the caller
-/// can trace it from its first instruction. `std::process::Command` cannot: its `spawn` waits for
-/// the `execve`.
-///
-/// # Errors
-/// Those of `pipe2` and `fork`. A failing `chdir` or `execve` shows later, see [`Held::failure`].
-pub fn spawn_held(
-    program: &CString,
-    arguments: &[CString],
-    environment: &[CString],
-    directory: &CString,
-    stdio: [&OwnedFd; 3],
-) -> io::Result<Held> {
-    let flags = nix::fcntl::OFlag::O_CLOEXEC;
-    let (wait, go) = nix::unistd::pipe2(flags)?;
-    let (failed, fail) = nix::unistd::pipe2(flags)?;
-    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
-        strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
-    };
-    let (argv, envp) = (pointers(arguments), pointers(environment));
-    // SAFETY: the child calls only async-signal-safe functions on memory prepared above, until it
-    // executes a program or ends.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            // SAFETY: as above; every pointer is to a live, NUL-terminated string or array, and the
-            // signal set is initialised before it is used.
-            let code = unsafe {
-                let mut byte = 0u8;
-                let mut none = std::mem::MaybeUninit::uninit();
-                libc::sigemptyset(none.as_mut_ptr());
-                libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
-                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-                libc::setpgid(0, 0);
-                // Only the tracer may keep the other end: without it `read` ends.
-                libc::close(go.as_raw_fd());
-                for (number, fd) in (0..).zip(stdio) {
-                    libc::dup2(fd.as_raw_fd(), number);
-                }
-                // End of file instead of the byte: the tracer is gone.
-                if libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) == 1
-                    && libc::chdir(directory.as_ptr()) == 0
-                {
-                    libc::execve(program.as_ptr(), argv.as_ptr(), envp.as_ptr());
-                }
-                *libc::__errno_location()
-            };
-            let bytes = code.to_ne_bytes();
-            // SAFETY: as above.
-            unsafe {
-                libc::write(fail.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
-                libc::_exit(127)
-            }
+fn read_number(pipe: &OwnedFd) -> Option<i32> {
+    let mut bytes = [0; 4];
+    match nix::unistd::read(pipe, &mut bytes) {
+        Ok(4) => Some(i32::from_ne_bytes(bytes)),
+        _ => None,
+    }
+}
+
+/// What the child needs, as system calls take it.
+struct Child {
+    path: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+    directory: *const c_char,
+    stdio: [RawFd; 3],
+    wait: RawFd,
+    go: RawFd,
+    status: RawFd,
+}
+
+impl Request {
+    /// Starts the child; returns when it has executed its program or has ended.
+    fn spawn(&self, stack: &mut [u64]) {
+        let pointers = |strings: &[CString]| -> Vec<*const c_char> {
+            strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+        };
+        let program = &self.program;
+        let (arguments, environment) = (pointers(&program.arguments), pointers(&program.environment));
+        let mut child = Child {
+            path: program.path.as_ptr(),
+            arguments: arguments.as_ptr(),
+            environment: environment.as_ptr(),
+            directory: program.directory.as_ptr(),
+            stdio: [0, 1, 2].map(|number: usize| program.stdio[number].as_raw_fd()),
+            wait: self.wait.as_raw_fd(),
+            go: self.go,
+            status: self.status.as_raw_fd(),
+        };
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the child runs `run_child` on a stack of its own; this thread is suspended, and
+        // everything `child` points to stays alive, until the child has left this address space.
+        let pid = unsafe {
+            let top = stack.as_mut_ptr().add(stack.len());
+            libc::clone(run_child, top.cast(), flags, (&raw mut child).cast())
+        };
+        if pid == -1 {
+            // The reader of this pipe is waiting for it; it is never full.
+            let _ = nix::unistd::write(&self.status, &(-Errno::last_raw()).to_ne_bytes());
         }
-        pid => Ok(Held { pid: Pid::from_raw(pid), go, failed }),
+    }
+}
+
+/// The child: async-signal-safe calls only, because other threads of the tool go on in the same
+/// address space.
+extern "C" fn run_child(child: *mut c_void) -> c_int {
+    // SAFETY: `Request::spawn` passes a `Child` that outlives the child's time in this address
+    // space; each pointer in it is to a live, NUL-terminated string or array; the signal set is
+    // initialised before it is used. Descriptors and signal settings are the child's own.
+    unsafe {
+        let child = &*child.cast::<Child>();
+        let tell = |number: c_int| {
+            let bytes = number.to_ne_bytes();
+            libc::write(child.status, bytes.as_ptr().cast(), bytes.len());
+        };
+        let mut none = std::mem::MaybeUninit::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::setpgid(0, 0);
+        // Only the tracer may keep the other end: without it `read` ends.
+        libc::close(child.go);
+        for (number, fd) in (0..).zip(child.stdio) {
+            libc::dup2(fd, number);
+        }
+        tell(libc::getpid());
+        let mut byte = 0u8;
+        // End of file instead of the byte: the tracer is gone.
+        if libc::read(child.wait, (&raw mut byte).cast(), 1) == 1 && libc::chdir(child.directory) == 0 {
+            libc::execve(child.path, child.arguments, child.environment);
+        }
+        tell(*libc::__errno_location());
+        libc::_exit(127)
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -21,7 +22,7 @@ use crate::harvest;
 use crate::model::{Outcome, Output, PlannedTest, Window};
 use crate::options::TraceOptions;
 use crate::snapshot::{Loss, Snapshot};
-use crate::sys::{self, Stop};
+use crate::sys::{self, Spawner, Stop};
 
 const SYS_EXIT: u64 = 60;
 /// How soon a dying process is looked at again if nothing happens.
@@ -34,7 +35,8 @@ pub struct Follower<'a> {
     options: &'a TraceOptions,
     sink: &'a mut dyn FnMut(Event),
     signals: SignalFd,
-    null: OwnedFd,
+    spawner: Spawner,
+    null: Arc<OwnedFd>,
     processes: HashMap<Pid, Process>,
     /// Which process a thread belongs to.
     owners: HashMap<Pid, Pid>,
@@ -72,7 +74,8 @@ impl<'a> Follower<'a> {
             options,
             sink,
             signals,
-            null: null.into(),
+            spawner: Spawner::new(),
+            null: Arc::new(null.into()),
             processes: HashMap::new(),
             owners: HashMap::new(),
             early: Vec::new(),
@@ -108,7 +111,8 @@ impl<'a> Follower<'a> {
     }
 
     fn start(&mut self, number: usize, test: &PlannedTest) -> Result<()> {
-        let process = Process::start(number, test, self.prepared.coverage(&test.binary), &self.null)?;
+        let process =
+            Process::start(number, test, self.prepared.coverage(&test.binary), &self.spawner, &self.null)?;
         let pid = process.pid;
         let options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT

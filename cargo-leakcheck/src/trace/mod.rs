@@ -15,6 +15,8 @@ pub(crate) use kernel::{BlockRecord, Kernel, ProcessRecord};
 pub(crate) use memory::{read, read_word};
 pub(crate) use process::Process;
 
+use std::thread::JoinHandle;
+
 use nix::sys::signal::SigSet;
 
 use crate::error::{Error, Result};
@@ -60,18 +62,37 @@ fn handled_signals() -> SigSet {
     follow::handled()
 }
 
+/// The kernel side, while it is being loaded.
+pub struct Loading(JoinHandle<Result<Kernel>>);
+
+/// Starts to load the kernel side. Most of that is making large tables, which goes on in the
+/// background; whether the kernel takes the programs is known at once.
+///
+/// # Errors
+/// No privileges, or no kernel support.
+pub fn load(options: &TraceOptions) -> Result<Loading> {
+    object::load(&["BLOCKS", "STACKS", "THREADS", "LOG"].map(|table| (table, 1)))?;
+    let options = options.clone();
+    Ok(Loading(std::thread::spawn(move || Kernel::load(&options))))
+}
+
 /// Runs `tests` and tells `sink` of each as it goes; whether the run was interrupted. Whatever
 /// happens, no probe, process or file is left behind.
 ///
 /// # Errors
 /// No privileges, no kernel support, or the system refuses a process.
-pub fn run(tests: &[PlannedTest], options: &TraceOptions, sink: &mut dyn FnMut(Event)) -> Result<bool> {
+pub fn run(
+    kernel: Loading,
+    tests: &[PlannedTest],
+    options: &TraceOptions,
+    sink: &mut dyn FnMut(Event),
+) -> Result<bool> {
     // Children that tests leave behind become ours, so that they can be waited for.
     nix::sys::prctl::set_child_subreaper(true).map_err(|errno| Error::System {
         call: "prctl(PR_SET_CHILD_SUBREAPER)".into(),
         source: errno.into(),
     })?;
-    let mut kernel = Kernel::load(options)?;
+    let mut kernel = kernel.0.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     let prepared = prepare::Prepared::new(&mut kernel, tests, options.probe_at_entry)?;
     follow::Follower::new(&mut kernel, &prepared, options, sink)?.run(tests)
 }

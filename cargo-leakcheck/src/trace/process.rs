@@ -15,7 +15,7 @@ use super::prepare::Libc;
 use crate::error::{Error, Result};
 use crate::model::PlannedTest;
 use crate::snapshot::{Loss, Mapping, Snapshot};
-use crate::sys::{Held, spawn_held};
+use crate::sys::{Held, Program, Spawner};
 
 /// How far a process has come.
 pub enum Phase {
@@ -97,7 +97,8 @@ impl Process {
         number: usize,
         test: &PlannedTest,
         coverage: &super::prepare::Coverage,
-        null: &OwnedFd,
+        spawner: &Spawner,
+        null: &Arc<OwnedFd>,
     ) -> Result<Self> {
         let failed = |source| Error::System { call: format!("starting {}", test.binary.path), source };
         let (stdout, write_out) = Capture::new().map_err(|errno| failed(errno.into()))?;
@@ -105,14 +106,15 @@ impl Process {
         let program = string(test.binary.path.as_str());
         let arguments: Vec<CString> =
             std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
-        let held = spawn_held(
-            &program,
-            &arguments,
-            &environment(test, coverage.as_ref().ok().map(|libc| libc.path.as_str())),
-            &string(test.binary.directory.as_str()),
-            [null, &write_out, &write_err],
-        )
-        .map_err(failed)?;
+        let held = spawner
+            .spawn(Program {
+                path: program,
+                arguments,
+                environment: environment(test, coverage.as_ref().ok().map(|libc| libc.path.as_str())),
+                directory: string(test.binary.directory.as_str()),
+                stdio: [null.clone(), Arc::new(write_out), Arc::new(write_err)],
+            })
+            .map_err(failed)?;
         let losses = match coverage {
             Ok(_) => Vec::new(),
             Err(reason) => vec![Loss::Allocator { reason: reason.clone() }],
