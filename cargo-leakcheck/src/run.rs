@@ -8,7 +8,7 @@ use std::time::Instant;
 use camino::Utf8PathBuf;
 
 use crate::error::{Error, Exit, Result};
-use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Ran, TestName};
+use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Ran, Stdio, TestName};
 use crate::options::{Action, BuildOptions, ExecOptions, Options, Selection};
 use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
@@ -32,7 +32,11 @@ pub fn run(options: &Options) -> Result<Exit> {
             let kernel = trace::load(&options.trace)?;
             (prepare(build, selection, options)?, kernel)
         }
-        Action::Exec(exec) => (program(exec)?, trace::load(&options.trace)?),
+        Action::Exec(exec) => {
+            let on_stdout = options.report.json.as_deref().is_some_and(|path| path == "-");
+            let stdio = if on_stdout { Stdio::PassedToStderr } else { Stdio::Passed };
+            (program(exec, stdio)?, trace::load(&options.trace)?)
+        }
     };
     let view =
         View { own: job.own.clone(), full_stacks: options.report.full_stacks, count: options.judge.count };
@@ -61,8 +65,8 @@ fn prepare(build: &BuildOptions, selection: &Selection, options: &Options) -> Re
     Ok(Job { tests: plan.tests, not_checked: built.not_checked, notes, own: built.own })
 }
 
-fn program(exec: &ExecOptions) -> Result<Job> {
-    let test = plan::program(exec)?;
+fn program(exec: &ExecOptions, stdio: Stdio) -> Result<Job> {
+    let test = plan::program(exec, stdio)?;
     let directory = test.binary.directory.clone();
     let packages: Vec<Utf8PathBuf> = vec![directory.clone()];
     let own = OwnCode { root: directory, packages };

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::model::{FindingKind::*, Output, PlannedTest, TargetKind, TestBinary, TestName, Window};
+use crate::model::{FindingKind::*, Output, PlannedTest, Stdio, TargetKind, TestBinary, TestName, Window};
 
 const OPTIONS: JudgeOptions = JudgeOptions {
     count: Count::Lost,
@@ -242,6 +242,7 @@ fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> CheckedTest {
         window: Window::TestBody,
         budget: none(),
         should_panic: false,
+        stdio: Stdio::Captured,
     };
     let (totals, losses) = (Totals::default(), Vec::new());
     let memory = Judged { findings: Vec::new(), totals, losses, verdict, counts };

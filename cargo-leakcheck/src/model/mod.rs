@@ -8,4 +8,4 @@ mod test;
 pub use budget::{Budget, Measure};
 pub use finding::{CheckedTest, Finding, FindingKind, Frame, Judged, Totals, Verdict};
 pub use target::{NotChecked, OwnCode, TargetKind, TestBinary};
-pub use test::{Outcome, Output, PlannedTest, Ran, TestName, Window};
+pub use test::{Outcome, Output, PlannedTest, Ran, Stdio, TestName, Window};

@@ -31,6 +31,17 @@ pub enum Window {
     Process,
 }
 
+/// Where a test's standard streams lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdio {
+    /// Nothing to read; what it writes is kept for the report.
+    Captured,
+    /// The tool's own; a terminal is not read from, because the test is not its foreground process.
+    Passed,
+    /// The same, but what it writes goes to standard error: standard output is a report's.
+    PassedToStderr,
+}
+
 /// A test, ready to be run.
 #[derive(Clone, Debug)]
 pub struct PlannedTest {
@@ -46,6 +57,8 @@ pub struct PlannedTest {
     pub budget: Budget,
     /// Marked `#[should_panic]`, where that is known.
     pub should_panic: bool,
+    /// Where its streams lead.
+    pub stdio: Stdio,
 }
 
 /// How a test's process ended.

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use crate::discover::{Discovered, TestCase, Tests};
 use crate::error::Result;
-use crate::model::{Budget, PlannedTest, TestBinary, TestName, Window};
+use crate::model::{Budget, PlannedTest, Stdio, TestBinary, TestName, Window};
 use crate::options::{Ignored, Selection};
 
 pub use list::print;
@@ -58,6 +58,7 @@ pub fn plan(
                         window: Window::Process,
                         budget: Budget::default(),
                         should_panic: false,
+                        stdio: Stdio::Captured,
                     });
                 }
                 continue;
@@ -77,6 +78,7 @@ pub fn plan(
             binary: binary.clone(),
             window,
             should_panic: false,
+            stdio: Stdio::Captured,
         }));
     }
     Ok(plan)

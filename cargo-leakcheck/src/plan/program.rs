@@ -9,14 +9,14 @@ use camino::Utf8PathBuf;
 use nix::unistd::{AccessFlags, access};
 
 use crate::error::{Error, Result};
-use crate::model::{Budget, PlannedTest, TargetKind, TestBinary, TestName, Window};
+use crate::model::{Budget, PlannedTest, Stdio, TargetKind, TestBinary, TestName, Window};
 use crate::options::ExecOptions;
 
-/// The program as a test named after it.
+/// The program as a test named after it, whose streams lead where `stdio` says.
 ///
 /// # Errors
 /// [`Error::Command`] when there is no such program.
-pub fn program(options: &ExecOptions) -> Result<PlannedTest> {
+pub fn program(options: &ExecOptions, stdio: Stdio) -> Result<PlannedTest> {
     let (name, arguments) =
         options.command.split_first().ok_or_else(|| Error::Usage("exec needs a program".to_owned()))?;
     let failed =
@@ -40,6 +40,7 @@ pub fn program(options: &ExecOptions) -> Result<PlannedTest> {
         window: Window::Process,
         budget: Budget::default(),
         should_panic: false,
+        stdio,
     })
 }
 

@@ -140,11 +140,14 @@ fn budgets_go_to_their_tests_and_are_read_only_where_needed() {
 }
 
 fn exec(command: &[&str]) -> Result<PlannedTest> {
-    program(&ExecOptions {
-        command: command.iter().map(OsString::from).collect(),
-        directory: "/bin".into(),
-        environment: [("PATH".into(), "/nowhere:/bin".into())].into(),
-    })
+    program(
+        &ExecOptions {
+            command: command.iter().map(OsString::from).collect(),
+            directory: "/bin".into(),
+            environment: [("PATH".into(), "/nowhere:/bin".into())].into(),
+        },
+        Stdio::Passed,
+    )
 }
 
 #[test]

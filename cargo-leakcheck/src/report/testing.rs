@@ -8,7 +8,7 @@ use crate::error::Exit;
 use crate::model::NotChecked;
 use crate::model::OwnCode;
 use crate::model::{
-    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Output, PlannedTest,
+    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Output, PlannedTest, Stdio,
     TargetKind, TestBinary, TestName, Totals, Verdict, Window,
 };
 use crate::options::Count;
@@ -38,6 +38,7 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
             window: Window::TestBody,
             budget: Budget { bytes: Some(0), ..Budget::default() },
             should_panic: false,
+            stdio: Stdio::Captured,
         },
         outcome,
         duration: Duration::from_millis(12),

@@ -2,10 +2,14 @@
 //! limit.
 
 use std::collections::VecDeque;
+use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use crate::model::Stdio;
 
 /// Bytes kept of the beginning and of the end of a stream, each.
 const KEPT: usize = 256 << 10;
@@ -23,7 +27,12 @@ impl Capture {
     pub fn new() -> Result<(Self, OwnedFd), Errno> {
         let (read, write) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
         fcntl(&read, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        Ok((Self { pipe: Some(read), head: Vec::new(), tail: VecDeque::new(), dropped: 0 }, write))
+        Ok((Self { pipe: Some(read), ..Self::none() }, write))
+    }
+
+    /// Captures nothing.
+    pub fn none() -> Self {
+        Self { pipe: None, head: Vec::new(), tail: VecDeque::new(), dropped: 0 }
     }
 
     /// The pipe to wait for, until the other end is closed.
@@ -64,6 +73,27 @@ impl Capture {
         self.head.extend(self.tail);
         (self.head, self.dropped)
     }
+}
+
+/// The captures of standard output and error, and the three streams for the child.
+///
+/// # Errors
+/// The system has no room for another descriptor.
+pub fn streams(stdio: Stdio, null: &Arc<OwnedFd>) -> io::Result<([Capture; 2], [Arc<OwnedFd>; 3])> {
+    let own = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(Arc::new);
+    if stdio == Stdio::Captured {
+        let (stdout, write_out) = Capture::new()?;
+        let (stderr, write_err) = Capture::new()?;
+        return Ok(([stdout, stderr], [null.clone(), Arc::new(write_out), Arc::new(write_err)]));
+    }
+    let stdin = io::stdin();
+    let stdin = if stdin.is_terminal() { null.clone() } else { own(stdin.as_fd())? };
+    let stderr = own(io::stderr().as_fd())?;
+    let stdout = match stdio {
+        Stdio::PassedToStderr => stderr.clone(),
+        _ => own(io::stdout().as_fd())?,
+    };
+    Ok(([Capture::none(), Capture::none()], [stdin, stdout, stderr]))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Instant;
 use nix::libc::user_regs_struct as Registers;
 use nix::unistd::Pid;
 
-use super::output::Capture;
+use super::output::{Capture, streams};
 use super::prepare::Libc;
 use crate::error::{Error, Result};
 use crate::model::PlannedTest;
@@ -101,8 +101,7 @@ impl Process {
         null: &Arc<OwnedFd>,
     ) -> Result<Self> {
         let failed = |source| Error::System { call: format!("starting {}", test.binary.path), source };
-        let (stdout, write_out) = Capture::new().map_err(|errno| failed(errno.into()))?;
-        let (stderr, write_err) = Capture::new().map_err(|errno| failed(errno.into()))?;
+        let (streams, stdio) = streams(test.stdio, null).map_err(failed)?;
         let program = string(test.binary.path.as_str());
         let arguments: Vec<CString> =
             std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
@@ -112,7 +111,7 @@ impl Process {
                 arguments,
                 environment: environment(test, coverage.as_ref().ok().map(|libc| libc.path.as_str())),
                 directory: string(test.binary.directory.as_str()),
-                stdio: [null.clone(), Arc::new(write_out), Arc::new(write_err)],
+                stdio,
             })
             .map_err(failed)?;
         let losses = match coverage {
@@ -128,7 +127,7 @@ impl Process {
             libc: coverage.as_ref().ok().cloned(),
             start: Instant::now(),
             timed_out: false,
-            streams: [stdout, stderr],
+            streams,
             threads: HashMap::new(),
             finished: Vec::new(),
             history: Vec::new(),

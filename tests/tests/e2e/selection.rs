@@ -32,9 +32,9 @@ fn ran(workshop: &Workshop, package: &str, args: &[&str], names: &[&str], code: 
 
 fn names(workshop: &Workshop) -> Outcome {
     let nested = ["nested::in_a_closure", "nested::in_generic_code"];
-    ran(workshop, "forget", &["nested"], &nested, 2)?;
+    ran(workshop, "forget", &["nested::"], &nested, 2)?;
     ran(workshop, "forget", &["closure", "in_generic"], &nested, 2)?;
-    ran(workshop, "forget", &["--", "nested", "--skip", "generic"], &nested[..1], 2)?;
+    ran(workshop, "forget", &["--", "nested::", "--skip", "generic"], &nested[..1], 2)?;
     ran(workshop, "forget", &["--", "leaks_nothing", "--exact"], &["leaks_nothing"], 0)?;
     ran(workshop, "forget", &["--", "leaks_noth", "--exact"], &[], 4)
 }
