@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -127,10 +127,20 @@ pub mod thread {
     pub const EXIT_SP: usize = 13;
     /// The six registers that a function must preserve, at the entry of `exit`.
     pub const EXIT_REGISTERS: usize = 14;
+    /// Start of the C++ library's code, 0 without one.
+    pub const CXX_START: usize = 20;
+    /// Size of that code in bytes.
+    pub const CXX_SIZE: usize = 21;
+    /// Stack pointer at the entry of the library function that allocates for its caller, 0 for none.
+    pub const OUTER_SP: usize = 22;
+    /// Where that function returns to.
+    pub const OUTER_RETURN: usize = 23;
     /// Room in which a call stack is taken: frame count, then the frames.
-    pub const SCRATCH: usize = 20;
+    pub const SCRATCH: usize = 24;
+    /// Call stack at the entry of the library function, as in [`SCRATCH`].
+    pub const OUTER: usize = SCRATCH + super::stack::WORDS;
     /// Number of words.
-    pub const WORDS: usize = SCRATCH + super::stack::WORDS;
+    pub const WORDS: usize = OUTER + super::stack::WORDS;
 }
 
 /// Words of a call stack record: the frame count, then the return addresses, innermost first.

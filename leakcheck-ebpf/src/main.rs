@@ -12,6 +12,7 @@
 mod body;
 mod call;
 mod maps;
+mod outer;
 mod record;
 
 use aya_ebpf::macros::{uprobe, uretprobe};
@@ -42,6 +43,13 @@ pub fn deallocate(ctx: ProbeContext) -> u32 {
 #[uprobe]
 pub fn body(ctx: ProbeContext) -> u32 {
     body::mark(&ctx);
+    0
+}
+
+/// Entry of a library function that allocates for its caller.
+#[uprobe]
+pub fn outer(ctx: ProbeContext) -> u32 {
+    outer::enter(&ctx);
     0
 }
 

@@ -4,16 +4,17 @@ use aya_ebpf::EbpfContext;
 use aya_ebpf::bindings::{BPF_ANY, BPF_F_USER_STACK, BPF_NOEXIST};
 use aya_ebpf::helpers::generated::bpf_get_stack;
 use aya_ebpf::helpers::{bpf_ktime_get_ns, bpf_probe_read_user};
-use aya_ebpf::programs::ProbeContext;
+use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, MAX_FRAMES, block, process, stack, thread};
 
 use crate::call::stack_pointer;
 use crate::maps::{BAD_FREES, BLOCKS, Current, EMPTY_PAGE, LOG, STACKS};
+use crate::outer;
 
 /// Records a block at the return of the call that allocated it.
 #[inline(always)]
-pub fn allocated<C: EbpfContext>(
-    ctx: &C,
+pub fn allocated(
+    ctx: &RetProbeContext,
     current: Current,
     record: &mut [u64; thread::WORDS],
     address: u64,
@@ -24,7 +25,14 @@ pub fn allocated<C: EbpfContext>(
     let mut hash = 0;
     if in_window {
         flags |= block::FLAG_WINDOW;
-        hash = call_stack(ctx, current, record, None);
+        // SAFETY: the registers are the context that the kernel passed to this program; at a return
+        // the instruction pointer is where the function returns to.
+        let caller = unsafe { (*ctx.regs).rip };
+        hash = if outer::is_inside(record, record[thread::CALL_SP], caller) {
+            keep::<{ thread::OUTER }>(current, record)
+        } else {
+            call_stack(ctx, current, record, None)
+        };
         current.count(process::WINDOW_LIVE, 1);
         current.count(process::ALLOCATIONS, 1);
         current.count(process::ALLOCATED_BYTES, size);
@@ -119,20 +127,28 @@ fn call_stack<C: EbpfContext>(
         record[FRAMES] = caller;
     }
     record[thread::SCRATCH + stack::COUNT] = count as u64;
+    keep::<{ thread::SCRATCH }>(current, record)
+}
+
+/// Takes the call stack at word `PLACE` of a thread record into the table; its hash, or 0 if it is
+/// lost.
+#[inline(always)]
+fn keep<const PLACE: usize>(current: Current, record: &[u64; thread::WORDS]) -> u64 {
+    let count = record[PLACE + stack::COUNT] as usize;
     let mut hash: u64 = count as u64;
     for index in 0..MAX_FRAMES {
         if index >= count {
             break;
         }
-        hash = (hash ^ record[FRAMES + index]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash = (hash ^ record[PLACE + stack::FRAMES + index]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         hash ^= hash >> 29;
     }
     let key = [u64::from(current.process), hash | 1];
     if STACKS.get_ptr(&key).is_some() {
         return hash | 1;
     }
-    // SAFETY: the scratch room is a whole stack record.
-    let value = unsafe { &*record.as_ptr().add(thread::SCRATCH).cast::<[u64; stack::WORDS]>() };
+    // SAFETY: the room at `PLACE` is a whole stack record.
+    let value = unsafe { &*record.as_ptr().add(PLACE).cast::<[u64; stack::WORDS]>() };
     // Another thread may have been faster with the same stack.
     if STACKS.insert(&key, value, BPF_NOEXIST.into()).is_ok() {
         log(current, process::LOGGED_STACKS, LOG_STACKS, hash | 1);

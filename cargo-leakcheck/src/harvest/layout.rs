@@ -43,7 +43,7 @@ impl Layout {
         mut addresses: Vec<u64>,
     ) -> Self {
         addresses.sort_unstable();
-        let libc = process.libc.as_ref().map(|libc| libc.path.to_string());
+        let libc = process.libraries.as_ref().map(|libraries| libraries.libc.path.to_string());
         let code = mappings.iter().filter(|mapping| mapping.executable).map(|mapping| mapping.range.clone());
         let pointers = held.iter().map(|thread| thread.registers.fs_base);
         let mut layout = Self {
@@ -261,7 +261,7 @@ mod tests {
             registers: Vec::new(),
             libc: None,
             descriptors: vec![0x9010],
-            code: vec![0x4000..0x5000],
+            code: Vec::from([0x4000..0x5000]),
         };
         let words = [0x4100_u64, 1, 0x9010, 2, 0x4200, 3, 4];
         let bytes = words.into_iter().flat_map(u64::to_ne_bytes).collect();

@@ -79,7 +79,7 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
         .map(|record| BadFree {
             address: record[bad_free::ADDRESS],
             double: record[bad_free::DOUBLE] != 0,
-            stack: stacks.index(record[bad_free::STACK], true),
+            stack: stacks.index(record[bad_free::STACK]),
         })
         .collect();
     snapshot.stacks = stacks.stacks;
@@ -97,10 +97,10 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
             snapshot.mappings.push(mapping.clone());
         }
     }
-    // The copy of the C library is gone with the run; what it is a copy of has the same symbols.
-    if let Some(libc) = &process.libc {
-        let copies = snapshot.mappings.iter_mut().filter(|mapping| mapping.path == libc.path);
-        copies.for_each(|mapping| mapping.path = libc.original.to_string());
+    // The copies of libraries are gone with the run; what they are copies of has the same symbols.
+    for library in process.libraries.iter().flat_map(|libraries| libraries.iter()) {
+        let copies = snapshot.mappings.iter_mut().filter(|mapping| mapping.path == library.path);
+        copies.for_each(|mapping| mapping.path = library.original.to_string());
     }
     snapshot
 }
@@ -168,7 +168,7 @@ fn live_blocks(
         .map(|(address, record)| Block {
             address: *address,
             size: record[block::SIZE],
-            stack: stacks.index(record[block::STACK], false),
+            stack: stacks.index(record[block::STACK]),
             in_window: record[block::FLAGS] & block::FLAG_WINDOW != 0,
             runtime: false,
             time_ns: record[block::TIME],
@@ -223,7 +223,7 @@ impl<'a> Stacks<'a> {
     }
 
     /// The index of a recorded stack; none if it was not taken or lost.
-    fn index(&mut self, hash: u64, at_entry: bool) -> Option<usize> {
+    fn index(&mut self, hash: u64) -> Option<usize> {
         if hash == 0 {
             return None;
         }
@@ -231,8 +231,9 @@ impl<'a> Stacks<'a> {
             return *index;
         }
         let index = self.kernel.stack(self.pid, hash).map(|mut frames| {
-            // The kernel itself reads the caller at a function's very first instruction.
-            if at_entry && frames.len() > 1 && frames[0] == frames[1] {
+            // Where a stack was taken at a function's very first instruction, the kernel has read the
+            // caller as well. (No function calls two others, one below the other, by one instruction.)
+            if frames.len() > 1 && frames[0] == frames[1] {
                 frames.remove(0);
             }
             // A frame-pointer walk that meets code without them ends in words that are no code.

@@ -8,6 +8,7 @@ use nix::unistd::Pid;
 
 use super::kernel::Kernel;
 use super::memory;
+use super::prepare::Library;
 use super::process::{Phase, Process};
 use crate::model::Window;
 use crate::snapshot::Loss;
@@ -89,23 +90,30 @@ fn plant(
     registers: nix::libc::user_regs_struct,
     entry: u64,
 ) -> Result<(), String> {
-    let libc = process.libc.as_ref().ok_or("the binary is not covered")?;
+    let libraries = process.libraries.as_ref().ok_or("the binary is not covered")?;
     let mappings = harvest::mappings(process.pid).map_err(|error| error.to_string())?;
-    let loaded: Vec<_> = mappings.iter().filter(|mapping| mapping.path == libc.path).collect();
-    let first = loaded.iter().find(|mapping| mapping.offset == 0);
-    let code = loaded.iter().find(|mapping| mapping.executable);
-    let (Some(first), Some(code)) = (first, code) else {
+    let of = |library: &Library| {
+        let path = library.path.clone();
+        mappings.iter().filter(move |mapping| mapping.path == path)
+    };
+    let code = |library: &Library| of(library).find(|mapping| mapping.executable).map(|it| it.range.clone());
+    let first = of(&libraries.libc).find(|mapping| mapping.offset == 0);
+    let (Some(first), Some(libc)) = (first, code(&libraries.libc)) else {
         return Err("the private copy of the C library was not loaded".into());
     };
-    hide(process.pid, registers.rsp, &mappings, libc.path.as_str());
+    hide(process.pid, registers.rsp, &mappings, &libraries.preload());
     let mut record = kernel.thread(process.pid).map_err(|error| error.to_string())?;
-    record[thread::LIBC_START] = code.range.start;
-    record[thread::LIBC_SIZE] = code.range.end - code.range.start;
+    record[thread::LIBC_START] = libc.start;
+    record[thread::LIBC_SIZE] = libc.end - libc.start;
+    if let Some(cxx) = libraries.cxx.as_deref().and_then(code) {
+        record[thread::CXX_START] = cxx.start;
+        record[thread::CXX_SIZE] = cxx.end - cxx.start;
+    }
     record[thread::IN_WINDOW] = 0;
     kernel.set_thread(process.pid, &record).map_err(|error| error.to_string())?;
 
     let mut call = registers;
-    call.rip = first.range.start + libc.malloc;
+    call.rip = first.range.start + libraries.malloc;
     call.rdi = CANARY_SIZE;
     // Below the red zone, aligned as the ABI wants it at a function's entry.
     call.rsp = ((registers.rsp - 256) & !15) - 8;
@@ -130,17 +138,17 @@ fn resume(pid: Pid, entry: u64, word: u64, registers: nix::libc::user_regs_struc
     let _ = setregs(pid, registers);
 }
 
-/// Takes the private library out of the environment on the initial stack, whose layout is that of
+/// Takes the private libraries out of the environment on the initial stack, whose layout is that of
 /// the System V ABI: argument count, arguments, 0, environment, 0. The loader has read it already,
 /// and the program has not.
-fn hide(pid: Pid, stack: u64, mappings: &[crate::snapshot::Mapping], libc: &str) {
+fn hide(pid: Pid, stack: u64, mappings: &[crate::snapshot::Mapping], preload: &str) {
     let Some(mapping) = mappings.iter().find(|mapping| mapping.range.contains(&stack)) else { return };
     let bytes = memory::read(pid, stack, (mapping.range.end - stack) as usize);
     let word = |index: usize| -> Option<u64> {
         let bytes = bytes.get(index * 8..index * 8 + 8)?;
         Some(u64::from_ne_bytes(bytes.try_into().ok()?))
     };
-    let ours = format!("LD_PRELOAD={libc}");
+    let ours = format!("LD_PRELOAD={preload}");
     let Some(count) = word(0) else { return };
     for index in count as usize + 2.. {
         let Some(pointer) = word(index).filter(|pointer| *pointer != 0) else { return };

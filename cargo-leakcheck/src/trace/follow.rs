@@ -267,7 +267,7 @@ impl<'a> Follower<'a> {
         self.owners.insert(thread, owner);
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
         process.threads.insert(thread, Thread::default());
-        let tracing = process.libc.is_some() && !matches!(process.phase, Phase::Done);
+        let tracing = process.libraries.is_some() && !matches!(process.phase, Phase::Done);
         if let Some(parent) = parent
             && tracing
             && self.kernel.add_thread(parent, thread).is_err()
@@ -297,7 +297,7 @@ impl<'a> Follower<'a> {
             // Its memory is gone, and with it everything that was recorded.
             process.losses.push(Loss::Exec);
             self.forget(owner);
-        } else if process.libc.is_some() {
+        } else if process.libraries.is_some() {
             process.threads.insert(pid, Thread::default());
             process.phase = Phase::Running;
             let in_window = process.test.window == Window::Process;
@@ -319,7 +319,7 @@ impl<'a> Follower<'a> {
     fn exiting(&mut self, pid: Pid, owner: Pid) {
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
         let Ok(registers) = getregs(pid) else { return };
-        if matches!(process.phase, Phase::Done | Phase::Held) || process.libc.is_none() {
+        if matches!(process.phase, Phase::Done | Phase::Held) || process.libraries.is_none() {
             proceed(pid, 0);
             return;
         }

@@ -84,6 +84,7 @@ impl Kernel {
             ("allocated", Program::Allocate, true),
             ("deallocate", Program::Deallocate, false),
             ("body", Program::Body, false),
+            ("outer", Program::Outer, false),
             ("exit", Program::Exit, false),
             ("unload", Program::Unload, false),
         ] {
@@ -115,7 +116,8 @@ impl Kernel {
     pub fn add_thread(&mut self, parent: Pid, thread: Pid) -> Result<(), MapError> {
         let parent = self.thread(parent)?;
         let mut record = [0; thread::WORDS];
-        for word in [thread::IN_WINDOW, thread::LIBC_START, thread::LIBC_SIZE] {
+        let ranges = [thread::LIBC_START, thread::LIBC_SIZE, thread::CXX_START, thread::CXX_SIZE];
+        for word in ranges.into_iter().chain([thread::IN_WINDOW]) {
             record[word] = parent[word];
         }
         self.set_thread(thread, &record)

@@ -6,6 +6,7 @@ mod follow;
 mod kernel;
 mod memory;
 mod object;
+mod outer;
 mod output;
 mod prepare;
 mod process;

@@ -15,24 +15,49 @@ use super::sites::Code;
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, TestBinary, Window};
 
-/// A private copy of a C library.
-#[derive(Debug)]
-pub struct Libc {
+const LIBC: &str = "libc.so.6";
+const CXX: &str = "libstdc++.so.6";
+
+/// A private copy of a library.
+#[derive(Clone, Debug)]
+pub struct Library {
     /// The copy.
     pub path: Utf8PathBuf,
     /// What it is a copy of.
     pub original: Utf8PathBuf,
+}
+
+/// The private copies that a binary is given.
+#[derive(Clone, Debug)]
+pub struct Libraries {
+    /// The C library.
+    pub libc: Arc<Library>,
     /// Virtual address of `malloc` in it.
     pub malloc: u64,
+    /// The GNU C++ library, where the binary uses it.
+    pub cxx: Option<Arc<Library>>,
+}
+
+impl Libraries {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Library> {
+        std::iter::once(&*self.libc).chain(self.cxx.as_deref())
+    }
+
+    /// The value of `LD_PRELOAD` that loads them.
+    pub fn preload(&self) -> String {
+        self.iter().map(|library| library.path.as_str()).collect::<Vec<_>>().join(":")
+    }
 }
 
 /// How a binary can be traced, or why it cannot.
-pub type Coverage = std::result::Result<Arc<Libc>, String>;
+pub type Coverage = std::result::Result<Libraries, String>;
 
 /// The prepared binaries of a run. Dropping it removes the copies.
 pub struct Prepared {
     directory: TempDir,
-    libraries: HashMap<Utf8PathBuf, Arc<Libc>>,
+    /// Copies by what they are copies of, with the address of `malloc` in them.
+    libraries: HashMap<Utf8PathBuf, (Arc<Library>, u64)>,
     binaries: HashMap<Utf8PathBuf, Coverage>,
     probe_at_entry: bool,
 }
@@ -79,9 +104,14 @@ impl Prepared {
         let Some(interpreter) = code.interpreter() else {
             return Ok(Err("the executable is statically linked; link it dynamically with glibc".into()));
         };
-        let path = match loaded_libc(interpreter, binary)? {
-            Ok(path) => path,
-            Err(reason) => return Ok(Err(reason)),
+        let loaded = loaded_libraries(interpreter, binary)?;
+        let find = |wanted: &str| {
+            let found = loaded.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, path)| path.clone())
+        };
+        let Some(libc) = find(LIBC) else {
+            let loader = interpreter.display();
+            return Ok(Err(format!("its loader {loader} names no {LIBC}; only glibc can be traced so far")));
         };
         if window == Window::TestBody {
             let sites = code.body_sites();
@@ -90,38 +120,45 @@ impl Prepared {
             }
             kernel.attach(&binary.path, &sites)?;
         }
-        if let Some(libc) = self.libraries.get(&path) {
-            return Ok(Ok(libc.clone()));
-        }
-        let libc = Arc::new(self.copy(kernel, &path)?);
-        self.libraries.insert(path, libc.clone());
-        Ok(Ok(libc))
+        let (libc, malloc) = self.copy(kernel, LIBC, &libc)?;
+        let cxx = find(CXX).map(|path| self.copy(kernel, CXX, &path)).transpose()?;
+        Ok(Ok(Libraries { libc, malloc, cxx: cxx.map(|(library, _)| library) }))
     }
 
-    fn copy(&self, kernel: &mut Kernel, original: &Utf8Path) -> Result<Libc> {
+    fn copy(&mut self, kernel: &mut Kernel, name: &str, original: &Utf8Path) -> Result<(Arc<Library>, u64)> {
+        if let Some(known) = self.libraries.get(original) {
+            return Ok(known.clone());
+        }
         let file = |path: &Utf8Path, action| {
             let path = path.to_owned();
             move |source| Error::File { action, path, source }
         };
         let directory = self.directory.path().join(self.libraries.len().to_string());
-        let path = Utf8PathBuf::try_from(directory.join("libc.so.6")).map_err(|error| {
+        let path = Utf8PathBuf::try_from(directory.join(name)).map_err(|error| {
             Error::Usage(format!("the temporary directory must have a UTF-8 path: {error}"))
         })?;
         std::fs::create_dir(&directory).map_err(file(&path, "create"))?;
-        std::fs::copy(original, &path).map_err(file(&path, "copy the C library to"))?;
+        std::fs::copy(original, &path).map_err(file(&path, "copy the library to"))?;
         let code = Code::read(&path, true)?;
-        kernel.attach(&path, &code.libc_sites(original, self.probe_at_entry)?)?;
-        let malloc = code.function("malloc").expect("its site was found above");
-        Ok(Libc { path, original: original.to_owned(), malloc })
+        let sites = match name {
+            LIBC => code.libc_sites(original, self.probe_at_entry)?,
+            _ => code.cxx_sites(),
+        };
+        kernel.attach(&path, &sites)?;
+        let malloc = code.function("malloc").unwrap_or(0);
+        let library = Library { path, original: original.to_owned() };
+        let known = (Arc::new(library), malloc);
+        self.libraries.insert(original.to_owned(), known.clone());
+        Ok(known)
     }
 }
 
-/// Asks the binary's own dynamic loader which C library it would load (`ld.so --list`; nothing of
-/// the binary is executed).
-fn loaded_libc(
+/// Asks the binary's own dynamic loader which libraries it would load (`ld.so --list`; nothing of
+/// the binary is executed): names and paths.
+fn loaded_libraries(
     interpreter: &std::path::Path,
     binary: &TestBinary,
-) -> Result<std::result::Result<Utf8PathBuf, String>> {
+) -> Result<Vec<(String, Utf8PathBuf)>> {
     let output = Command::new(interpreter)
         .arg("--list")
         .arg(&binary.path)
@@ -133,13 +170,11 @@ fn loaded_libc(
             command: format!("{} --list {}", interpreter.display(), binary.path),
             reason: error.to_string(),
         })?;
-    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
-    let path = listing.lines().find_map(|line| {
+    let listing = String::from_utf8_lossy(&output.stdout);
+    let libraries = listing.lines().filter_map(|line| {
         let (name, rest) = line.trim().split_once(" => ")?;
         let (path, _) = rest.rsplit_once(" (")?;
-        (name == "libc.so.6").then(|| Utf8PathBuf::from(path))
+        Some((name.to_owned(), Utf8PathBuf::from(path)))
     });
-    Ok(path.ok_or_else(|| {
-        format!("its loader {} names no libc.so.6; only glibc can be traced so far", interpreter.display())
-    }))
+    Ok(libraries.collect())
 }

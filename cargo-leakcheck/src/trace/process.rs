@@ -11,7 +11,7 @@ use nix::libc::user_regs_struct as Registers;
 use nix::unistd::Pid;
 
 use super::output::{Capture, streams};
-use super::prepare::Libc;
+use super::prepare::Libraries;
 use crate::error::{Error, Result};
 use crate::model::PlannedTest;
 use crate::snapshot::{Loss, Mapping, Snapshot};
@@ -66,8 +66,8 @@ pub struct Process {
     pub held: Held,
     /// How far it has come.
     pub phase: Phase,
-    /// The C library it is given; none when it cannot be traced.
-    pub libc: Option<Arc<Libc>>,
+    /// The libraries it is given; none when it cannot be traced.
+    pub libraries: Option<Libraries>,
     /// When it was started.
     pub start: Instant,
     /// It was ended because its time was up.
@@ -109,7 +109,7 @@ impl Process {
             .spawn(Program {
                 path: program,
                 arguments,
-                environment: environment(test, coverage.as_ref().ok().map(|libc| libc.path.as_str())),
+                environment: environment(test, coverage.as_ref().ok().map(Libraries::preload)),
                 directory: string(test.binary.directory.as_str()),
                 stdio,
             })
@@ -124,7 +124,7 @@ impl Process {
             pid: held.pid,
             held,
             phase: Phase::Held,
-            libc: coverage.as_ref().ok().cloned(),
+            libraries: coverage.as_ref().ok().cloned(),
             start: Instant::now(),
             timed_out: false,
             streams,
@@ -138,23 +138,23 @@ impl Process {
     }
 }
 
-/// The test's environment with the private C library in front of what it preloads itself. The entry
+/// The test's environment with the private libraries in front of what it preloads itself. The entry
 /// point takes it out again, see `entry`.
-fn environment(test: &PlannedTest, libc: Option<&str>) -> Vec<CString> {
+fn environment(test: &PlannedTest, preload: Option<String>) -> Vec<CString> {
     let mut variables: Vec<Vec<u8>> = Vec::new();
-    let mut pending = libc;
+    let mut pending = preload;
     for (name, value) in &test.binary.environment {
         let mut variable = [name.as_bytes(), b"="].concat();
         if name == "LD_PRELOAD"
-            && let Some(libc) = pending.take()
+            && let Some(preload) = pending.take()
         {
-            variable.extend_from_slice(&[libc.as_bytes(), b":"].concat());
+            variable.extend_from_slice(&[preload.as_bytes(), b":"].concat());
         }
         variable.extend_from_slice(value.as_bytes());
         variables.push(variable);
     }
-    if let Some(libc) = pending {
-        variables.push([b"LD_PRELOAD=", libc.as_bytes()].concat());
+    if let Some(preload) = pending {
+        variables.push([b"LD_PRELOAD=", preload.as_bytes()].concat());
     }
     variables.into_iter().map(|variable| CString::new(variable).unwrap_or_default()).collect()
 }

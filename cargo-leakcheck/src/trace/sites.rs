@@ -11,6 +11,7 @@ use leakcheck_common::site;
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Object as _, ObjectSymbol as _};
 
+use super::outer;
 use crate::error::{Error, Result};
 
 /// Which kernel program a site is for.
@@ -22,6 +23,8 @@ pub enum Program {
     Deallocate,
     /// libtest's test body.
     Body,
+    /// Entry of a library function that allocates for its caller.
+    Outer,
     /// `exit`.
     Exit,
     /// `dlclose`.
@@ -166,7 +169,27 @@ impl Code {
                 });
             }
         }
+        sites.extend(self.outer_sites(outer::is_libc));
         Ok(sites)
+    }
+
+    /// The sites of functions in a library that allocate for their callers.
+    fn outer_sites(&self, is_outer: impl Fn(&str) -> bool) -> Vec<Site> {
+        let mut sites: Vec<Site> = Vec::new();
+        for (_, address, _) in self.symbols.iter().filter(|symbol| is_outer(&symbol.0)) {
+            let place = cheapest(&self.decode(*address, 64), *address);
+            if let Some(offset) = self.file_offset(place)
+                && sites.iter().all(|site| site.offset != offset)
+            {
+                sites.push(Site { program: Program::Outer, cookie: 0, offset });
+            }
+        }
+        sites
+    }
+
+    /// The sites in a copy of the C++ library.
+    pub fn cxx_sites(&self) -> Vec<Site> {
+        self.outer_sites(outer::is_cxx)
     }
 
     /// The sites in a test binary: libtest's entries into a test body and the ways out of it. Empty
