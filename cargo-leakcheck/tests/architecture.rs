@@ -34,10 +34,6 @@ const SYSTEM_EXCEPTIONS: [(&str, &str); 4] = [
 /// Lines that a file may have; beyond that it has more than one topic.
 const LINES: usize = 350;
 
-/// Files that are longer, and why.
-const LINES_EXCEPTIONS: [(&str, &str); 1] =
-    [("trace/follow.rs", "one state machine: what each stop of a tracee means in each phase")];
-
 struct Source {
     /// Relative to `src`.
     path: PathBuf,
@@ -219,15 +215,9 @@ fn system_lines(source: &Source) -> Vec<String> {
 fn no_file_has_grown_without_a_boundary() {
     let sources = Source::all();
     let long = |source: &Source| source.text.lines().count() > LINES;
-    for (path, _) in LINES_EXCEPTIONS {
-        assert!(
-            sources.iter().any(|source| source.is(path) && long(source)),
-            "{path} is no exception any more"
-        );
-    }
     let offenders: Vec<String> = sources
         .iter()
-        .filter(|source| long(source) && !LINES_EXCEPTIONS.iter().any(|(path, _)| source.is(path)))
+        .filter(|source| long(source))
         .map(|source| format!("{}: {} lines", source.path.display(), source.text.lines().count()))
         .collect();
     assert_none("too long; split it by topic", &offenders);

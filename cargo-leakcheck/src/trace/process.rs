@@ -50,8 +50,6 @@ pub enum Phase {
 pub struct Thread {
     /// Its registers at its exit, while it is kept there.
     pub at_exit: Option<Registers>,
-    /// Its thread pointer, as far as known.
-    pub fs_base: u64,
 }
 
 /// A test's process.

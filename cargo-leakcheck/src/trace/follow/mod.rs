@@ -1,0 +1,235 @@
+//! The loop that starts tests, follows their processes by `ptrace`, and lets each go after it has
+//! been looked at. One thread does it all, because the kernel takes trace requests from the tracing
+//! thread only.
+
+mod events;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::ptrace::{Options as Trace, seize};
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+
+use super::kernel::Kernel;
+use super::prepare::Prepared;
+use super::process::{Phase, Process};
+use super::{Event, Traced};
+use crate::error::{Error, Result};
+use crate::model::{Outcome, Output, PlannedTest};
+use crate::options::TraceOptions;
+use crate::snapshot::{Loss, Snapshot};
+use crate::sys::{self, Spawner};
+
+/// How soon a dying process is looked at again if nothing happens.
+const DYING: Duration = Duration::from_millis(5);
+
+/// Follows the tests of one run.
+pub struct Follower<'a> {
+    kernel: &'a mut Kernel,
+    prepared: &'a Prepared,
+    options: &'a TraceOptions,
+    sink: &'a mut dyn FnMut(Event),
+    signals: SignalFd,
+    spawner: Spawner,
+    null: Arc<OwnedFd>,
+    processes: HashMap<Pid, Process>,
+    /// Which process a thread belongs to.
+    owners: HashMap<Pid, Pid>,
+    /// Threads that stopped before their creation was reported.
+    early: Vec<Pid>,
+    /// Processes made by a plain `clone` that are to be let go of as they stop.
+    strangers: HashSet<Pid>,
+    interrupted: bool,
+}
+
+impl<'a> Follower<'a> {
+    /// Makes a follower. Signals that end the tool are blocked from here on and handled by `run`.
+    ///
+    /// # Errors
+    /// The system refuses a descriptor.
+    pub fn new(
+        kernel: &'a mut Kernel,
+        prepared: &'a Prepared,
+        options: &'a TraceOptions,
+        sink: &'a mut dyn FnMut(Event),
+    ) -> Result<Self> {
+        let failed = |call: &str| {
+            let call = call.to_owned();
+            move |errno: nix::errno::Errno| Error::System { call, source: errno.into() }
+        };
+        let signals =
+            SignalFd::with_flags(&super::handled_signals(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+                .map_err(failed("signalfd"))?;
+        let null = std::fs::File::open("/dev/null").map_err(|source| Error::File {
+            action: "open",
+            path: "/dev/null".into(),
+            source,
+        })?;
+        Ok(Self {
+            kernel,
+            prepared,
+            options,
+            sink,
+            signals,
+            spawner: Spawner::new(),
+            null: Arc::new(null.into()),
+            processes: HashMap::new(),
+            owners: HashMap::new(),
+            early: Vec::new(),
+            strangers: HashSet::new(),
+            interrupted: false,
+        })
+    }
+
+    /// Runs the tests; whether it was interrupted.
+    ///
+    /// # Errors
+    /// The system refuses a process or a descriptor; what was running is ended.
+    pub fn run(mut self, tests: &[PlannedTest]) -> Result<bool> {
+        let mut queue: VecDeque<usize> = (0..tests.len()).collect();
+        loop {
+            while !self.interrupted
+                && self.processes.len() < self.options.jobs
+                && let Some(number) = queue.pop_front()
+            {
+                self.start(number, &tests[number])?;
+            }
+            if self.processes.is_empty() {
+                return Ok(self.interrupted);
+            }
+            self.wait()?;
+            while let Some((pid, stop)) = sys::wait_any() {
+                self.handle(pid, stop);
+            }
+            self.enforce_timeouts();
+            for pid in self.processes.keys().copied().collect::<Vec<_>>() {
+                self.harvest_if_complete(pid);
+            }
+        }
+    }
+
+    fn start(&mut self, number: usize, test: &PlannedTest) -> Result<()> {
+        let process =
+            Process::start(number, test, self.prepared.coverage(&test.binary), &self.spawner, &self.null)?;
+        let pid = process.pid;
+        let options = Trace::PTRACE_O_TRACEEXEC
+            | Trace::PTRACE_O_TRACEEXIT
+            | Trace::PTRACE_O_TRACECLONE
+            | Trace::PTRACE_O_EXITKILL;
+        let started = seize(pid, options)
+            .map_err(std::io::Error::from)
+            .and_then(|()| process.held.release())
+            .map_err(|source| Error::System { call: format!("tracing process {pid}"), source });
+        if let Err(error) = started {
+            // Without the byte it waits for, the child ends by itself when its pipe is closed.
+            drop(process);
+            return Err(error);
+        }
+        (self.sink)(Event::Started { number });
+        self.owners.insert(pid, pid);
+        self.processes.insert(pid, process);
+        Ok(())
+    }
+
+    /// Waits until a child changes its state, a test writes, a signal comes, or a time is up.
+    fn wait(&mut self) -> Result<()> {
+        let mut deadline = self.processes.values().filter_map(|process| self.deadline(process)).min();
+        if self.processes.values().any(|process| matches!(process.phase, Phase::Dying)) {
+            // Whether a dying process executes another program shows without an event.
+            let soon = Instant::now() + DYING;
+            deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
+        }
+        let timeout = match deadline {
+            None => PollTimeout::NONE,
+            Some(at) => {
+                let left = at.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+                PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+            }
+        };
+        let mut files = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        let streams = self.processes.values().flat_map(|process| &process.streams);
+        files.extend(streams.filter_map(|stream| Some(PollFd::new(stream.pipe()?, PollFlags::POLLIN))));
+        match poll(&mut files, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(errno) => return Err(Error::System { call: "poll".into(), source: errno.into() }),
+        }
+        let readable = files[1..].iter().any(|file| file.any() == Some(true));
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            if signal.ssi_signo != Signal::SIGCHLD as u32 {
+                self.interrupted = true;
+                for process in self.processes.values() {
+                    end_group(process.pid);
+                }
+            }
+        }
+        if readable {
+            for process in self.processes.values_mut() {
+                process.streams.iter_mut().for_each(super::output::Capture::read);
+            }
+        }
+        Ok(())
+    }
+
+    fn deadline(&self, process: &Process) -> Option<Instant> {
+        let timeout = self.options.timeout.filter(|_| !process.timed_out)?;
+        Some(process.start + timeout)
+    }
+
+    fn enforce_timeouts(&mut self) {
+        let now = Instant::now();
+        let late: Vec<Pid> = self
+            .processes
+            .values()
+            .filter(|process| self.deadline(process).is_some_and(|deadline| deadline <= now))
+            .map(|process| process.pid)
+            .collect();
+        for pid in late {
+            end_group(pid);
+            self.processes.get_mut(&pid).expect("it was just listed").timed_out = true;
+        }
+    }
+}
+
+fn proceed(pid: Pid, signal: i32) {
+    // A tracee that was killed meanwhile needs no word from us.
+    let _ = sys::cont(pid, signal);
+}
+
+fn end_group(pid: Pid) {
+    // No such group: all of it has ended.
+    let _ = killpg(pid, Signal::SIGKILL);
+}
+
+fn finish(process: Process, outcome: Outcome, interrupted: bool) -> Traced {
+    let duration = process.start.elapsed();
+    let [(stdout, lost_out), (stderr, lost_err)] = process.streams.map(super::output::Capture::finish);
+    let mut losses = process.losses;
+    let mut snapshot = process.snapshot.unwrap_or_else(|| {
+        if losses.is_empty() && !matches!(outcome, Outcome::NotStarted { .. }) {
+            losses.push(Loss::Vanished { reason: "its threads were not seen to exit".into() });
+        }
+        Snapshot::default()
+    });
+    snapshot.losses.extend(losses);
+    Traced {
+        number: process.number,
+        interrupted,
+        ran: crate::model::Ran {
+            test: process.test,
+            outcome,
+            duration,
+            output: Output { stdout, stderr, dropped_bytes: lost_out + lost_err },
+            memory: snapshot,
+        },
+    }
+}
+
+/// The signals that the loop handles itself.
+pub fn handled() -> SigSet {
+    [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect()
+}
