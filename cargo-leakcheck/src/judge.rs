@@ -99,10 +99,9 @@ fn totals(findings: &[Finding<Vec<Frame>>]) -> Totals {
 
 /// One reason for each limit that is exceeded.
 ///
-/// A budget that limits nothing is replaced by the default: nothing lost, or with
-/// [`Count::Outstanding`] nothing alive. Without `bytes` and `blocks` a budget that limits something else
-/// still allows nothing lost. *Nothing* is 0 bytes in 0 blocks: a block of 0 bytes costs memory too, and
-/// is a leak unless the budget is in bytes by the user's own choice.
+/// A budget that limits nothing is replaced by the default: no byte lost (a lost block of 0 bytes is
+/// shown, and is within that), or with [`Count::Outstanding`] nothing alive. Without `bytes` and `blocks` a
+/// budget that limits something else still allows no byte lost.
 fn exceeded(budget: &Budget, totals: &Totals, count: Count) -> Vec<String> {
     let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, ignore: _ } = *budget;
     let lost = totals.definitely_lost + totals.indirectly_lost;
@@ -116,20 +115,15 @@ fn exceeded(budget: &Budget, totals: &Totals, count: Count) -> Vec<String> {
     }
     let reachable = totals.still_reachable;
     let reachable_text = format!("{} B still reachable", reachable.bytes);
-    let lost_reasons = if bytes.is_none() && blocks.is_none() {
-        [over_bytes(0, lost, &lost_bytes).or_else(|| over_blocks(0, lost, "lost")), None]
-    } else {
-        [
-            bytes.and_then(|limit| over_bytes(limit, lost, &lost_bytes)),
-            blocks.and_then(|limit| over_blocks(limit, lost, "lost")),
-        ]
-    };
-    let other_reasons = [
+    let bytes = if blocks.is_none() { bytes.or(Some(0)) } else { bytes };
+    let reasons = [
+        bytes.and_then(|limit| over_bytes(limit, lost, &lost_bytes)),
+        blocks.and_then(|limit| over_blocks(limit, lost, "lost")),
         reachable_bytes.and_then(|limit| over_bytes(limit, reachable, &reachable_text)),
         reachable_blocks.and_then(|limit| over_blocks(limit, reachable, "still reachable")),
         outstanding_bytes.and_then(|limit| over_bytes(limit, outstanding, &outstanding_text)),
     ];
-    lost_reasons.into_iter().chain(other_reasons).flatten().collect()
+    reasons.into_iter().flatten().collect()
 }
 
 /// The lost bytes in words, without their blocks; a kind without blocks is left out.
