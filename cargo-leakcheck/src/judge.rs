@@ -15,7 +15,7 @@ mod tests;
 
 use crate::error::Exit;
 use crate::model::{
-    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Totals, Verdict,
+    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Totals, Verdict, count,
 };
 use crate::options::{Count, JudgeOptions};
 use crate::snapshot::Loss;
@@ -102,14 +102,14 @@ fn totals(findings: &[Finding<Vec<Frame>>]) -> Totals {
 /// A budget that limits nothing is replaced by the default: no byte lost (a lost block of 0 bytes is
 /// shown, and is within that), or with [`Count::Outstanding`] nothing alive. Without `bytes` and `blocks` a
 /// budget that limits something else still allows no byte lost.
-fn exceeded(budget: &Budget, totals: &Totals, count: Count) -> Vec<String> {
+fn exceeded(budget: &Budget, totals: &Totals, counted: Count) -> Vec<String> {
     let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, ignore: _ } = *budget;
     let lost = totals.definitely_lost + totals.indirectly_lost;
     let outstanding = lost + totals.possibly_lost + totals.still_reachable;
     let limits = [bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes];
     let lost_bytes = bytes_lost(totals);
     let outstanding_text = format!("{} B outstanding", outstanding.bytes);
-    if limits == [None; 5] && count == Count::Outstanding {
+    if limits == [None; 5] && counted == Count::Outstanding {
         let reason = over_bytes(0, outstanding, &outstanding_text);
         return reason.or_else(|| over_blocks(0, outstanding, "outstanding")).into_iter().collect();
     }
@@ -139,13 +139,13 @@ fn bytes_lost(totals: &Totals) -> String {
 
 /// The reason if there are more bytes than the limit; `text` tells the bytes.
 fn over_bytes(limit: u64, measure: Measure, text: &str) -> Option<String> {
-    let blocks = plural(measure.blocks, "block");
+    let blocks = count(measure.blocks, "block");
     (measure.bytes > limit).then(|| format!("{text} in {blocks} (budget {limit} B)"))
 }
 
 /// The reason if there are more blocks than the limit; `what` is said of them.
 fn over_blocks(limit: u64, measure: Measure, what: &str) -> Option<String> {
-    let (blocks, budget) = (plural(measure.blocks, "block"), plural(limit, "block"));
+    let (blocks, budget) = (count(measure.blocks, "block"), count(limit, "block"));
     (measure.blocks > limit).then(|| format!("{blocks} {what} (budget {budget})"))
 }
 
@@ -154,11 +154,7 @@ fn bad_frees(findings: &[Finding<Vec<Frame>>]) -> impl Iterator<Item = String> {
     [(FindingKind::DoubleFree, "double free"), (FindingKind::UnknownFree, "unknown free")]
         .into_iter()
         .filter_map(|(kind, name)| {
-            let count = findings.iter().filter(|f| f.kind == kind).map(|f| f.measure.blocks).sum();
-            (count > 0).then(|| plural(count, name))
+            let frees = findings.iter().filter(|f| f.kind == kind).map(|f| f.measure.blocks).sum();
+            (frees > 0).then(|| count(frees, name))
         })
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
