@@ -15,7 +15,7 @@ mod tests;
 
 use crate::error::Exit;
 use crate::model::{
-    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Totals, Verdict,
+    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Totals, Verdict, count,
 };
 use crate::options::{Count, JudgeOptions};
 use crate::snapshot::Loss;
@@ -99,37 +99,31 @@ fn totals(findings: &[Finding<Vec<Frame>>]) -> Totals {
 
 /// One reason for each limit that is exceeded.
 ///
-/// A budget that limits nothing is replaced by the default: nothing lost, or with
-/// [`Count::Outstanding`] nothing alive. Without `bytes` and `blocks` a budget that limits something else
-/// still allows nothing lost. *Nothing* is 0 bytes in 0 blocks: a block of 0 bytes costs memory too, and
-/// is a leak unless the budget is in bytes by the user's own choice.
-fn exceeded(budget: &Budget, totals: &Totals, count: Count) -> Vec<String> {
+/// A budget that limits nothing is replaced by the default: no byte lost (a lost block of 0 bytes is
+/// shown, and is within that), or with [`Count::Outstanding`] nothing alive. Without `bytes` and `blocks` a
+/// budget that limits something else still allows no byte lost.
+fn exceeded(budget: &Budget, totals: &Totals, counted: Count) -> Vec<String> {
     let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, ignore: _ } = *budget;
     let lost = totals.definitely_lost + totals.indirectly_lost;
     let outstanding = lost + totals.possibly_lost + totals.still_reachable;
     let limits = [bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes];
     let lost_bytes = bytes_lost(totals);
     let outstanding_text = format!("{} B outstanding", outstanding.bytes);
-    if limits == [None; 5] && count == Count::Outstanding {
+    if limits == [None; 5] && counted == Count::Outstanding {
         let reason = over_bytes(0, outstanding, &outstanding_text);
         return reason.or_else(|| over_blocks(0, outstanding, "outstanding")).into_iter().collect();
     }
     let reachable = totals.still_reachable;
     let reachable_text = format!("{} B still reachable", reachable.bytes);
-    let lost_reasons = if bytes.is_none() && blocks.is_none() {
-        [over_bytes(0, lost, &lost_bytes).or_else(|| over_blocks(0, lost, "lost")), None]
-    } else {
-        [
-            bytes.and_then(|limit| over_bytes(limit, lost, &lost_bytes)),
-            blocks.and_then(|limit| over_blocks(limit, lost, "lost")),
-        ]
-    };
-    let other_reasons = [
+    let bytes = if blocks.is_none() { bytes.or(Some(0)) } else { bytes };
+    let reasons = [
+        bytes.and_then(|limit| over_bytes(limit, lost, &lost_bytes)),
+        blocks.and_then(|limit| over_blocks(limit, lost, "lost")),
         reachable_bytes.and_then(|limit| over_bytes(limit, reachable, &reachable_text)),
         reachable_blocks.and_then(|limit| over_blocks(limit, reachable, "still reachable")),
         outstanding_bytes.and_then(|limit| over_bytes(limit, outstanding, &outstanding_text)),
     ];
-    lost_reasons.into_iter().chain(other_reasons).flatten().collect()
+    reasons.into_iter().flatten().collect()
 }
 
 /// The lost bytes in words, without their blocks; a kind without blocks is left out.
@@ -145,13 +139,13 @@ fn bytes_lost(totals: &Totals) -> String {
 
 /// The reason if there are more bytes than the limit; `text` tells the bytes.
 fn over_bytes(limit: u64, measure: Measure, text: &str) -> Option<String> {
-    let blocks = plural(measure.blocks, "block");
+    let blocks = count(measure.blocks, "block");
     (measure.bytes > limit).then(|| format!("{text} in {blocks} (budget {limit} B)"))
 }
 
 /// The reason if there are more blocks than the limit; `what` is said of them.
 fn over_blocks(limit: u64, measure: Measure, what: &str) -> Option<String> {
-    let (blocks, budget) = (plural(measure.blocks, "block"), plural(limit, "block"));
+    let (blocks, budget) = (count(measure.blocks, "block"), count(limit, "block"));
     (measure.blocks > limit).then(|| format!("{blocks} {what} (budget {budget})"))
 }
 
@@ -160,11 +154,7 @@ fn bad_frees(findings: &[Finding<Vec<Frame>>]) -> impl Iterator<Item = String> {
     [(FindingKind::DoubleFree, "double free"), (FindingKind::UnknownFree, "unknown free")]
         .into_iter()
         .filter_map(|(kind, name)| {
-            let count = findings.iter().filter(|f| f.kind == kind).map(|f| f.measure.blocks).sum();
-            (count > 0).then(|| plural(count, name))
+            let frees = findings.iter().filter(|f| f.kind == kind).map(|f| f.measure.blocks).sum();
+            (frees > 0).then(|| count(frees, name))
         })
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,5 +1,6 @@
 //! The program `cargo-leakcheck`, which cargo finds as `cargo leakcheck`.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use cargo_leakcheck::build::capture;
@@ -19,7 +20,8 @@ fn main() -> ExitCode {
         Surroundings::current().and_then(|surroundings| cli::parse(std::env::args_os(), surroundings));
     let done = match request {
         Ok(Request::Print(text)) => {
-            anstream::print!("{text}");
+            // Nobody may be listening any more, as in `--help | head`.
+            let _ = write!(anstream::stdout(), "{text}");
             Ok(Exit::Clean)
         }
         Ok(Request::Run(options)) => cargo_leakcheck::run(&options),
@@ -28,7 +30,8 @@ fn main() -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(error) => {
-            anstream::eprintln!("error: {error}");
+            // The exit code says it too.
+            let _ = writeln!(anstream::stderr(), "error: {error}");
             error.exit().into()
         }
     }

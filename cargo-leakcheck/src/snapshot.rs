@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use crate::model;
+
 /// The state of one process at its exit.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -21,7 +23,7 @@ pub struct Snapshot {
     /// What could not be seen. Only an empty list can be called clean.
     pub losses: Vec<Loss>,
     /// Blocks and bytes allocated in the window, freed or not.
-    pub allocated: crate::model::Measure,
+    pub allocated: model::Measure,
 }
 
 /// An allocated block.
@@ -119,31 +121,31 @@ pub enum RootKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
     /// The block table was full.
-    #[error("{count} blocks were not recorded because the block table is full; use --max-blocks")]
+    #[error("{} not recorded because the block table is full; use --max-blocks", model::count(*.count, "block"))]
     Blocks {
         /// How many.
         count: u64,
     },
     /// The stack table was full, or a stack could not be read.
-    #[error("{count} call stacks were not recorded because the stack table is full; use --max-stacks")]
+    #[error("{} not recorded because the stack table is full; use --max-stacks", model::count(*.count, "call stack"))]
     Stacks {
         /// How many.
         count: u64,
     },
     /// Bad frees that found no room.
-    #[error("{count} bad frees were not recorded; the first ones are shown")]
+    #[error("{} not recorded; the first ones are shown", model::count(*.count, "bad free"))]
     BadFrees {
         /// How many.
         count: u64,
     },
     /// Results the tracer could not read.
-    #[error("{count} results of posix_memalign could not be read from the process")]
+    #[error("{} of an allocating function not seen", model::count(*.count, "result"))]
     Results {
         /// How many.
         count: u64,
     },
     /// The log of a process was full.
-    #[error("{count} records cannot be listed because the log is full; use --max-blocks")]
+    #[error("{} not listed because the log is full; use --max-blocks", model::count(*.count, "record"))]
     Log {
         /// How many.
         count: u64,
@@ -164,7 +166,7 @@ pub enum Loss {
         reason: String,
     },
     /// A thread could not be followed.
-    #[error("{count} threads were not followed because the thread table is full; use --max-threads")]
+    #[error("{} not followed because the thread table is full; use --max-threads", model::count(*.count, "thread"))]
     Threads {
         /// How many.
         count: u64,
@@ -188,4 +190,24 @@ pub enum Loss {
         /// What is mapped there.
         name: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_names_the_option_that_helps() {
+        let text = |loss: Loss| loss.to_string();
+        let one = text(Loss::Blocks { count: 1 });
+        assert_eq!(one, "1 block not recorded because the block table is full; use --max-blocks");
+        assert!(text(Loss::Stacks { count: 2 }).starts_with("2 call stacks not"));
+        for (loss, option) in [
+            (Loss::Stacks { count: 2 }, "--max-stacks"),
+            (Loss::Log { count: 2 }, "--max-blocks"),
+            (Loss::Threads { count: 2 }, "--max-threads"),
+        ] {
+            assert!(text(loss).ends_with(option));
+        }
+    }
 }

@@ -24,8 +24,8 @@
 
 /// Sets the memory budget that `cargo leakcheck` judges this test by.
 ///
-/// Without it a test may lose 0 bytes. With it exactly the given limits apply. A limit is inclusive: a test
-/// may use all of it.
+/// Without it a test may lose 0 bytes. With it the given limits apply; where neither `bytes` nor `blocks` is
+/// among them, a test may still lose 0 bytes. A limit is inclusive: a test may use all of it.
 ///
 /// | argument | limits, over the blocks allocated in the test's window | value |
 /// |---|---|---|

@@ -201,7 +201,7 @@ pub struct RunArgs {
     /// When to colour [default: auto, on a terminal]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
     pub color: Option<ColorArg>,
-    /// Blocks that can be alive at a time, over all running tests
+    /// Blocks remembered at a time, freed ones too, over all running tests
     #[arg(long, value_name = "N", default_value_t = 2_097_152, value_parser = table_size())]
     pub max_blocks: u32,
     /// Different call stacks of a run

@@ -88,7 +88,8 @@ fn failure(status: ExitStatus, stderr: &str) -> String {
         (None, None) => format!("ended with {status}"),
     };
     match stderr.lines().rfind(|line| !line.trim().is_empty()) {
-        Some(line) => format!("{how} ({})", line.trim()),
+        // It is shown on a terminal, which a test binary has no business to steer.
+        Some(line) => format!("{how} ({})", line.trim().replace(char::is_control, "\u{fffd}")),
         None => how,
     }
 }
@@ -122,6 +123,8 @@ mod tests {
             Err("ended with exit code 3 (two)".to_owned())
         );
         assert_eq!(shell("kill -9 $$", TIME_LIMIT), Err("was ended by signal 9".to_owned()));
+        let colours = shell("printf 'a\\033[2Jb' >&2; exit 1", TIME_LIMIT);
+        assert_eq!(colours, Err("ended with exit code 1 (a\u{fffd}[2Jb)".to_owned()));
     }
 
     #[test]

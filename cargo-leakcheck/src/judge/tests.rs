@@ -51,7 +51,8 @@ fn by_default_nothing_may_be_lost() {
             &[(DefinitelyLost, 96, 1), (DefinitelyLost, 4000, 1), (IndirectlyLost, 128, 1)],
             &["4096 B definitely and 128 B indirectly lost in 3 blocks (budget 0 B)"],
         ),
-        (&[(DefinitelyLost, 0, 1)], &["1 block lost (budget 0 blocks)"]),
+        // The default is a number of bytes.
+        (&[(DefinitelyLost, 0, 1)], &[]),
         (
             &[(DefinitelyLost, 0, 1), (IndirectlyLost, 1, 1)],
             &["0 B definitely and 1 B indirectly lost in 2 blocks (budget 0 B)"],
@@ -139,6 +140,8 @@ fn limits_stand_side_by_side() {
         &["100 B definitely lost in 3 blocks (budget 99 B)", "3 blocks lost (budget 1 block)"],
     );
     check(Budget { bytes: Some(0), ..none() }, &[(DefinitelyLost, 0, 1)], &OPTIONS, &[]);
+    let blocks = Budget { blocks: Some(0), ..none() };
+    check(blocks, &[(DefinitelyLost, 0, 1)], &OPTIONS, &["1 block lost (budget 0 blocks)"]);
     check(Budget { blocks: Some(3), ..none() }, &lost, &OPTIONS, &[]);
 }
 

@@ -3,16 +3,12 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+pub(super) use crate::model::count;
 use crate::model::{FindingKind, Measure, Outcome};
 
 /// `4096 B in 1 block`.
 pub(super) fn measure(Measure { bytes, blocks }: Measure) -> String {
     format!("{bytes} B in {}", count(blocks, "block"))
-}
-
-/// `1 block`, `2 blocks`.
-pub(super) fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// The kind of a finding as people read it.

@@ -21,15 +21,7 @@ pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
     compile("cc", &[], &program)?;
     let recorder = |options: &[&str]| -> Result<f64> {
         let mut command = Command::new(tool);
-        command
-            .args(["leakcheck", "exec", "--json", "-"])
-            .args(options)
-            .arg("--")
-            .arg(&program)
-            .arg("300000");
-        let report: serde_json::Value = serde_json::from_slice(&capture(&mut command)?.stdout)?;
-        let text = report["tests"][0]["output"]["stdout"].as_str().unwrap_or_default();
-        Ok(text.trim().parse()?)
+        nanoseconds(command.args(["leakcheck", "exec"]).args(options).arg("--").arg(&program).arg("300000"))
     };
     let sanitized = folder.join("deep-sanitized");
     let clang = ["clang", "clang-19", "clang-18", "clang-17", "clang-16", "clang-14"]

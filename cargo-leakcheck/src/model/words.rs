@@ -1,0 +1,4 @@
+/// A number of things in words: `1 block`, `2 blocks`.
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
