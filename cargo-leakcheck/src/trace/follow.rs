@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::ptrace::{Options as Trace, getevent, getregs, seize};
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
@@ -42,6 +42,8 @@ pub struct Follower<'a> {
     owners: HashMap<Pid, Pid>,
     /// Threads that stopped before their creation was reported.
     early: Vec<Pid>,
+    /// Processes that a test made by a plain clone, to be let go as they stop for the first time.
+    strangers: Vec<Pid>,
     interrupted: bool,
 }
 
@@ -79,6 +81,7 @@ impl<'a> Follower<'a> {
             processes: HashMap::new(),
             owners: HashMap::new(),
             early: Vec::new(),
+            strangers: Vec::new(),
             interrupted: false,
         })
     }
@@ -159,9 +162,7 @@ impl<'a> Follower<'a> {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             if signal.ssi_signo != Signal::SIGCHLD as u32 {
                 self.interrupted = true;
-                for process in self.processes.values() {
-                    end_group(process.pid);
-                }
+                self.processes.values().for_each(|process| end(process.pid));
             }
         }
         if readable {
@@ -186,7 +187,7 @@ impl<'a> Follower<'a> {
             .map(|process| process.pid)
             .collect();
         for pid in late {
-            end_group(pid);
+            end(pid);
             self.processes.get_mut(&pid).expect("it was just listed").timed_out = true;
         }
     }
@@ -224,7 +225,10 @@ impl<'a> Follower<'a> {
     /// test has left to us.
     fn handle_unknown(&mut self, pid: Pid, stop: Stop) {
         match stop {
-            Stop::Exited(_) | Stop::Signalled(_) => self.early.retain(|early| *early != pid),
+            Stop::Exited(_) | Stop::Signalled(_) => {
+                self.early.retain(|early| *early != pid);
+                self.strangers.retain(|stranger| *stranger != pid);
+            }
             Stop::Event(libc::PTRACE_EVENT_EXIT, _) => {
                 // Killed before its creation was reported: its process is at its end as well.
                 let owner = harvest::process_of(pid).filter(|owner| self.processes.contains_key(owner));
@@ -236,7 +240,13 @@ impl<'a> Follower<'a> {
                     None => proceed(pid, 0),
                 }
             }
-            _ => self.early.push(pid),
+            _ => match self.strangers.iter().position(|stranger| *stranger == pid) {
+                Some(place) => {
+                    self.strangers.swap_remove(place);
+                    let_go(pid);
+                }
+                None => self.early.push(pid),
+            },
         }
     }
 
@@ -253,11 +263,10 @@ impl<'a> Follower<'a> {
                     self.note_thread_pointer(child, owner);
                     proceed(child, 0);
                 } else {
-                    let _ = nix::sys::ptrace::detach(child, None);
+                    let_go(child);
                 }
             } else if !is_thread {
-                // Another process that was made by a plain clone: let go of it as it stops.
-                self.early.push(child);
+                self.strangers.push(child);
             }
         }
         proceed(parent, 0);
@@ -415,6 +424,17 @@ impl<'a> Follower<'a> {
 fn proceed(pid: Pid, signal: i32) {
     // A tracee that was killed meanwhile needs no word from us.
     let _ = sys::cont(pid, signal);
+}
+
+fn let_go(pid: Pid) {
+    // One that was killed meanwhile is free.
+    let _ = nix::sys::ptrace::detach(pid, None);
+}
+
+/// Ends a test's process, which may have left its group, and its group.
+fn end(pid: Pid) {
+    let _ = kill(pid, Signal::SIGKILL);
+    end_group(pid);
 }
 
 fn end_group(pid: Pid) {
