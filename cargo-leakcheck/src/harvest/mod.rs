@@ -85,7 +85,8 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
     snapshot.stacks = stacks.stacks;
     if snapshot.blocks.iter().any(|block| block.in_window) {
         mark_runtime_blocks(reader, process, &held, &mut snapshot.blocks);
-        let addresses: Vec<u64> = known.keys().copied().collect();
+        let is_live = |record: &BlockRecord| record[block::FLAGS] & block::FLAG_LIVE != 0;
+        let addresses = known.iter().map(|(address, record)| (*address, is_live(record))).collect();
         let layout = layout::Layout::of(process, reader, &held, &snapshot.mappings, addresses);
         let mut losses = std::mem::take(&mut snapshot.losses);
         snapshot.roots = layout.read_roots(reader, &mut losses);
