@@ -76,6 +76,8 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
     snapshot.bad_frees = kernel
         .bad_frees(process.pid, &counters)
         .into_iter()
+        // A block that found no room in the table is freed as one that never was.
+        .filter(|record| record[bad_free::DOUBLE] != 0 || counters[process::LOST_BLOCKS] == 0)
         .map(|record| BadFree {
             address: record[bad_free::ADDRESS],
             double: record[bad_free::DOUBLE] != 0,
