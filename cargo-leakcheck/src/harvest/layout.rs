@@ -273,7 +273,7 @@ mod tests {
             registers: Vec::new(),
             libc: None,
             descriptors: vec![0x9010],
-            code: vec![0x4000..0x5000],
+            code: std::iter::once(0x4000..0x5000).collect(),
         };
         let words = [0x4100_u64, 1, 0x9010, 2, 0x4200, 3, 4];
         let bytes = words.into_iter().flat_map(u64::to_ne_bytes).collect();
