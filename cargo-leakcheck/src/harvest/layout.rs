@@ -34,13 +34,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Finds the root set; `addresses` are all that were ever allocated.
+    /// Finds the root set; `addresses` are all that were ever allocated, and whether they still are.
     pub fn of(
         process: &Process,
         reader: Pid,
         held: &[HeldThread],
         mappings: &[Mapping],
-        mut addresses: Vec<u64>,
+        mut addresses: Vec<(u64, bool)>,
     ) -> Self {
         addresses.sort_unstable();
         let libc = process.libraries.as_ref().map(|libraries| libraries.libc.path.to_string());
@@ -55,6 +55,7 @@ impl Layout {
         };
         // Ranges that are accounted for, taken out of the mappings that hold them.
         let mut taken: Vec<Range<u64>> = Vec::new();
+        let main_stack = mappings.iter().find(|mapping| mapping.path == "[stack]");
         for thread in held {
             let kind = if thread.id == process.pid || thread.registers.orig_rax == EXIT_GROUP {
                 RootKind::Main
@@ -74,7 +75,11 @@ impl Layout {
             };
             let live = pointer.max(stack.start)..stack.end;
             layout.roots.push((kind, live, "stack".into()));
-            taken.push(stack);
+            // A stack of the program's own making (for signals, for coroutines) lies among other memory.
+            let is_main = main_stack.is_some_and(|main| main.range == stack);
+            if is_main || stack.contains(&thread.registers.fs_base) {
+                taken.push(stack);
+            }
         }
         for &pointer in &process.finished {
             // The descriptor begins with its own address, twice; memory that was reused does not.
@@ -185,23 +190,25 @@ fn stack_of(mappings: &[Mapping], inside: u64, pointer: u64) -> Option<Range<u64
 
 /// Whether a mapping can hold references: writable, or anonymous and made read-only by the program.
 fn may_refer(mapping: &Mapping) -> bool {
-    let special = ["[vvar]", "[vvar_vclock]", "[vdso]", "[vsyscall]", "[stack]"];
+    let special = ["[vvar]", "[vvar_vclock]", "[vdso]", "[vsyscall]"];
     mapping.readable
         && !special.contains(&mapping.path.as_str())
         && (mapping.writable || (mapping.path.is_empty() && !mapping.executable))
 }
 
 /// The parts of a mapping that the allocator uses: chunks that it mapped one by one, and arenas.
-fn heap_parts(reader: Pid, mapping: &Mapping, addresses: &[u64]) -> Vec<Range<u64>> {
+fn heap_parts(reader: Pid, mapping: &Mapping, addresses: &[(u64, bool)]) -> Vec<Range<u64>> {
     const MAPPED: u64 = 2;
+    const OTHER_ARENA: u64 = 4;
     if !mapping.path.is_empty() {
         return Vec::new();
     }
     let mut parts: Vec<Range<u64>> = Vec::new();
     let mut next = mapping.range.start;
     loop {
-        let place = addresses.partition_point(|address| *address < next);
-        let Some(&address) = addresses.get(place).filter(|address| **address < mapping.range.end) else {
+        let place = addresses.partition_point(|(address, _)| *address < next);
+        let Some(&(address, live)) = addresses.get(place).filter(|(address, _)| *address < mapping.range.end)
+        else {
             return parts;
         };
         // malloc/malloc.c: a chunk's size is in front of it, and the unused part before an aligned
@@ -212,6 +219,11 @@ fn heap_parts(reader: Pid, mapping: &Mapping, addresses: &[u64]) -> Vec<Range<u6
         let part = match header {
             Some((header, before, size)) if size & MAPPED != 0 && size & !7 < mapping.range.end => {
                 header.saturating_sub(before)..header.saturating_add(size & !7)
+            }
+            // A block that is gone may have taken its mapping along, and this is what came there since.
+            Some((_, _, size)) if !live && size & OTHER_ARENA == 0 => {
+                next = address + 1;
+                continue;
             }
             _ => address / ARENA * ARENA..(address / ARENA + 1) * ARENA,
         };

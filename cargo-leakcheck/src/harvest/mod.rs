@@ -76,6 +76,8 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
     snapshot.bad_frees = kernel
         .bad_frees(process.pid, &counters)
         .into_iter()
+        // A block that found no room in the table is freed as one that never was.
+        .filter(|record| record[bad_free::DOUBLE] != 0 || counters[process::LOST_BLOCKS] == 0)
         .map(|record| BadFree {
             address: record[bad_free::ADDRESS],
             double: record[bad_free::DOUBLE] != 0,
@@ -85,7 +87,8 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
     snapshot.stacks = stacks.stacks;
     if snapshot.blocks.iter().any(|block| block.in_window) {
         mark_runtime_blocks(reader, process, &held, &mut snapshot.blocks);
-        let addresses: Vec<u64> = known.keys().copied().collect();
+        let is_live = |record: &BlockRecord| record[block::FLAGS] & block::FLAG_LIVE != 0;
+        let addresses = known.iter().map(|(address, record)| (*address, is_live(record))).collect();
         let layout = layout::Layout::of(process, reader, &held, &snapshot.mappings, addresses);
         let mut losses = std::mem::take(&mut snapshot.losses);
         snapshot.roots = layout.read_roots(reader, &mut losses);

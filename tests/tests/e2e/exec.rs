@@ -16,6 +16,9 @@ pub const TRIALS: &[NamedTrial] = &[
     ("exec::stripped_program", stripped_program),
     ("exec::static_program", static_program),
     ("exec::missing_program", missing_program),
+    ("exec::plain_clone", plain_clone),
+    ("exec::leaves_its_group", leaves_its_group),
+    ("exec::kept_by_unusual_memory", kept_by_unusual_memory),
     ("exec::output_passes", output_passes),
 ];
 
@@ -94,6 +97,30 @@ fn static_program(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("static_linked", &["-static"])?;
     let run = workshop.run(&["exec", "--", program.as_str()], &[])?;
     run.expect(if run.code == 11 { 11 } else { 10 }, &["static"])
+}
+
+/// Processes that are no threads are let go, whichever of the two reports comes first.
+fn plain_clone(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("plain_clone", &[])?;
+    workshop.run(&["exec", "--timeout", "20", "--", program.as_str()], &[])?.expect(0, &[])
+}
+
+/// The time is up for the process itself, not only for the group that it had.
+fn leaves_its_group(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("leaves_group", &[])?;
+    workshop.run(&["exec", "--timeout", "1", "--", program.as_str()], &[])?.expect(1, &["TIMEOUT"])
+}
+
+fn kept_by_unusual_memory(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("kept", &[])?;
+    for (place, blocks) in [("reused", 1), ("handler", 2)] {
+        let (run, test) = exec(workshop, &[program.as_str(), place])?;
+        run.expect(0, &[])?;
+        if test.still_reachable.blocks != blocks {
+            return Err(format!("{place}: {test:?}\n{}", run.describe()));
+        }
+    }
+    Ok(())
 }
 
 fn missing_program(workshop: &Workshop) -> Outcome {

@@ -48,7 +48,10 @@ impl Follower<'_> {
     /// test has left to us.
     fn handle_unknown(&mut self, pid: Pid, stop: Stop) {
         match stop {
-            Stop::Exited(_) | Stop::Signalled(_) => self.early.retain(|early| *early != pid),
+            Stop::Exited(_) | Stop::Signalled(_) => {
+                self.early.retain(|early| *early != pid);
+                self.strangers.remove(&pid);
+            }
             Stop::Event(libc::PTRACE_EVENT_EXIT, _) => {
                 // Killed before its creation was reported: its process is at its end as well.
                 let owner = harvest::process_of(pid).filter(|owner| self.processes.contains_key(owner));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::ptrace::{Options as Trace, seize};
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
@@ -97,7 +97,15 @@ impl<'a> Follower<'a> {
                 && self.processes.len() < self.options.jobs
                 && let Some(number) = queue.pop_front()
             {
-                self.start(number, &tests[number])?;
+                match self.start(number, &tests[number]) {
+                    Ok(()) => {}
+                    Err(error) if self.processes.is_empty() => return Err(error),
+                    // No room for another one beside those that run.
+                    Err(_) => {
+                        queue.push_front(number);
+                        break;
+                    }
+                }
             }
             if self.processes.is_empty() {
                 return Ok(self.interrupted);
@@ -162,9 +170,7 @@ impl<'a> Follower<'a> {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             if signal.ssi_signo != Signal::SIGCHLD as u32 {
                 self.interrupted = true;
-                for process in self.processes.values() {
-                    end_group(process.pid);
-                }
+                self.processes.values().for_each(|process| end(process.pid));
             }
         }
         if readable {
@@ -189,7 +195,7 @@ impl<'a> Follower<'a> {
             .map(|process| process.pid)
             .collect();
         for pid in late {
-            end_group(pid);
+            end(pid);
             self.processes.get_mut(&pid).expect("it was just listed").timed_out = true;
         }
     }
@@ -198,6 +204,12 @@ impl<'a> Follower<'a> {
 fn proceed(pid: Pid, signal: i32) {
     // A tracee that was killed meanwhile needs no word from us.
     let _ = sys::cont(pid, signal);
+}
+
+/// Ends a test's process, which may have left its group, and its group.
+fn end(pid: Pid) {
+    let _ = kill(pid, Signal::SIGKILL);
+    end_group(pid);
 }
 
 fn end_group(pid: Pid) {
