@@ -35,7 +35,7 @@ pub enum Error {
     /// No privileges for eBPF.
     #[error(
         "not allowed to load eBPF programs ({reason}); run as root, for example `sudo -E env \"PATH=$PATH\" cargo leakcheck`, \
-         or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
+         or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; a container must allow bpf and ptrace as well (`--privileged`)"
     )]
     Privileges {
         /// What the kernel said.

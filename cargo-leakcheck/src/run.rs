@@ -42,11 +42,12 @@ pub fn run(options: &Options) -> Result<Exit> {
         View { own: job.own.clone(), full_stacks: options.report.full_stacks, count: options.judge.count };
     let mut progress = Progress::new(options.report.color);
     let terminal = Terminal::new(view.clone());
-    let run = check(job, kernel, options, &terminal, &mut progress)?;
+    let (run, failure) = check(job, kernel, options, &terminal, &mut progress)?;
     progress.print(&terminal.details(&run));
     progress.print(&terminal.summary(&run));
     files.write(&run, &view)?;
-    Ok(run.exit)
+    // What stopped the run comes last: what had been found before is not lost.
+    failure.map_or(Ok(run.exit), Err)
 }
 
 /// What is to be done.
@@ -87,14 +88,15 @@ fn list(job: &Job) -> Result<Exit> {
     Ok(if job.tests.is_empty() { Exit::NothingRan } else { Exit::Clean })
 }
 
-/// Traces the tests on a thread of its own; analyses and shows each on this one as it ends.
+/// Traces the tests on a thread of its own; analyses and shows each on this one as it ends. Also what
+/// has stopped the run after some tests, if anything has.
 fn check(
     job: Job,
     kernel: trace::Loading,
     options: &Options,
     terminal: &Terminal,
     progress: &mut Progress,
-) -> Result<Run> {
+) -> Result<(Run, Option<Error>)> {
     for note in &job.notes {
         progress.print(&format!("note: {note}\n"));
     }
@@ -103,6 +105,7 @@ fn check(
     progress.print(&terminal.checking(job.tests.len(), binaries.len()));
     let mut tests = Vec::new();
     let mut interrupted = false;
+    let mut failure = None;
     if !job.tests.is_empty() {
         trace::block_signals()?;
         progress.start(job.tests.len());
@@ -122,14 +125,20 @@ fn check(
             tracer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         progress.finish();
-        interrupted = traced?;
+        match traced {
+            Ok(was_interrupted) => interrupted = was_interrupted,
+            Err(error) if tests.is_empty() => return Err(error),
+            Err(error) => failure = Some(error),
+        }
     }
     let exit = match judge::exit(tests.iter()) {
+        _ if failure.is_some() => Exit::Tool,
         exit if interrupted => exit.max(Exit::Incomplete),
         exit => exit,
     };
     let not_checked = job.not_checked;
-    Ok(Run { tests, not_checked, duration: start.elapsed(), recorder: "uprobe", interrupted, exit })
+    let duration = start.elapsed();
+    Ok((Run { tests, not_checked, duration, recorder: "uprobe", interrupted, exit }, failure))
 }
 
 fn analyse(
@@ -167,6 +176,6 @@ fn examine(ran: Ran<Snapshot>, symbolizer: &mut Symbolizer, options: &Options) -
 /// libtest lists `#[should_panic]` tests like all others, but says so when it runs one.
 fn is_should_panic(test: &PlannedTest, stdout: &[u8]) -> bool {
     let TestName::Listed(name) = &test.name else { return false };
-    let line = format!("test {name} - should panic");
-    stdout.windows(line.len()).any(|window| window == line.as_bytes())
+    let start = format!("test {name} - should panic");
+    stdout.split(|byte| *byte == b'\n').any(|line| line.starts_with(start.as_bytes()))
 }

@@ -3,6 +3,7 @@
 use std::env;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -87,10 +88,14 @@ impl Workshop {
         Ok(Run::new(format!("{command:?}"), output))
     }
 
-    /// Compiles a program of `fixtures/programs` with the C compiler.
+    /// Compiles a program of `fixtures/programs` with the C compiler, each time in a folder of its
+    /// own: trials run side by side.
     pub fn compile(&self, name: &str, flags: &[&str]) -> Result<Utf8PathBuf, String> {
-        let program = self.path().join("bin").join(name);
-        fs::create_dir_all(self.path().join("bin")).map_err(|problem| problem.to_string())?;
+        static PROGRAMS: AtomicUsize = AtomicUsize::new(0);
+        let number = PROGRAMS.fetch_add(1, Ordering::Relaxed);
+        let directory = self.path().join("bin").join(number.to_string());
+        fs::create_dir_all(&directory).map_err(|problem| problem.to_string())?;
+        let program = directory.join(name);
         let source = self.fixtures().join("programs").join(format!("{name}.c"));
         let mut command = Command::new("cc");
         command.args(["-g", "-O0", "-fno-omit-frame-pointer"]).args(flags);

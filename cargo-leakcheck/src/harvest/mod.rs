@@ -6,7 +6,7 @@ mod layout;
 mod pages;
 mod proc;
 
-pub use proc::{is_executing, is_zombie, mappings, process_of, threads_of};
+pub use proc::{children_of, is_executing, is_zombie, mappings, process_of, threads_of};
 
 use std::collections::{HashMap, HashSet};
 

@@ -72,9 +72,13 @@ impl Prepared {
             let call = call.to_owned();
             move |source| Error::System { call, source }
         };
+        // `LD_PRELOAD` has no way to write a path with a space or a colon.
+        let usual = std::env::temp_dir();
+        let usable = usual.to_str().is_some_and(|path| !path.contains([' ', ':']));
+        let parent = if usable { usual } else { "/tmp".into() };
         let directory = tempfile::Builder::new()
             .prefix("cargo-leakcheck-")
-            .tempdir()
+            .tempdir_in(parent)
             .map_err(system("making a temporary directory"))?;
         // Tests may run as another user than the tracer.
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755))

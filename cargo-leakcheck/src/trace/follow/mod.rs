@@ -20,6 +20,7 @@ use super::prepare::Prepared;
 use super::process::{Phase, Process};
 use super::{Event, Traced};
 use crate::error::{Error, Result};
+use crate::harvest;
 use crate::model::{Outcome, Output, PlannedTest};
 use crate::options::TraceOptions;
 use crate::snapshot::{Loss, Snapshot};
@@ -44,6 +45,8 @@ pub struct Follower<'a> {
     early: Vec<Pid>,
     /// Processes made by a plain `clone` that are to be let go of as they stop.
     strangers: HashSet<Pid>,
+    /// Children that were there before the first test.
+    before: Vec<Pid>,
     interrupted: bool,
 }
 
@@ -82,6 +85,7 @@ impl<'a> Follower<'a> {
             owners: HashMap::new(),
             early: Vec::new(),
             strangers: HashSet::new(),
+            before: harvest::children_of(nix::unistd::getpid()),
             interrupted: false,
         })
     }
@@ -108,6 +112,7 @@ impl<'a> Follower<'a> {
                 }
             }
             if self.processes.is_empty() {
+                self.end_orphans();
                 return Ok(self.interrupted);
             }
             self.wait()?;
@@ -142,6 +147,25 @@ impl<'a> Follower<'a> {
         self.owners.insert(pid, pid);
         self.processes.insert(pid, process);
         Ok(())
+    }
+
+    /// Ends what tests have left behind outside of their process groups: it has become ours. Ending
+    /// one may leave us its children.
+    fn end_orphans(&self) {
+        const ROUNDS: usize = 100;
+        for _ in 0..ROUNDS {
+            let orphans = harvest::children_of(nix::unistd::getpid());
+            let mut left = orphans.into_iter().filter(|child| !self.before.contains(child)).peekable();
+            if left.peek().is_none() {
+                return;
+            }
+            for orphan in left {
+                // One that has ended meanwhile is only waited for.
+                let _ = kill(orphan, Signal::SIGKILL);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            while sys::wait_any().is_some() {}
+        }
     }
 
     /// Waits until a child changes its state, a test writes, a signal comes, or a time is up.
