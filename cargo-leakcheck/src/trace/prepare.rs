@@ -36,6 +36,8 @@ pub struct Libraries {
     pub malloc: u64,
     /// The GNU C++ library, where the binary uses it.
     pub cxx: Option<Arc<Library>>,
+    /// An allocator linked into the binary, whose blocks are not seen.
+    pub other_allocator: Option<&'static str>,
 }
 
 impl Libraries {
@@ -126,7 +128,8 @@ impl Prepared {
         }
         let (libc, malloc) = self.copy(kernel, LIBC, &libc)?;
         let cxx = find(CXX).map(|path| self.copy(kernel, CXX, &path)).transpose()?;
-        Ok(Ok(Libraries { libc, malloc, cxx: cxx.map(|(library, _)| library) }))
+        let other_allocator = code.other_allocator();
+        Ok(Ok(Libraries { libc, malloc, cxx: cxx.map(|(library, _)| library), other_allocator }))
     }
 
     fn copy(&mut self, kernel: &mut Kernel, name: &str, original: &Utf8Path) -> Result<(Arc<Library>, u64)> {

@@ -112,10 +112,11 @@ impl Process {
                 stdio,
             })
             .map_err(failed)?;
-        let losses = match coverage {
-            Ok(_) => Vec::new(),
-            Err(reason) => vec![Loss::Allocator { reason: reason.clone() }],
+        let uncovered = match coverage {
+            Ok(libraries) => libraries.other_allocator.map(|name| format!("{name} is linked in")),
+            Err(reason) => Some(reason.clone()),
         };
+        let losses = uncovered.map(|reason| Loss::Allocator { reason }).into_iter().collect();
         Ok(Self {
             number,
             test: test.clone(),

@@ -118,6 +118,19 @@ impl Code {
         self.interpreter.as_deref().map(Path::new)
     }
 
+    /// An allocator of its own that is linked into the file, whose blocks are not seen.
+    pub fn other_allocator(&self) -> Option<&'static str> {
+        const MARKS: [(&str, &str); 6] = [
+            ("_rjem_malloc", "jemalloc"),
+            ("je_malloc", "jemalloc"),
+            ("mi_malloc", "mimalloc"),
+            ("tc_malloc", "tcmalloc"),
+            ("sn_rust_alloc", "snmalloc"),
+            ("rpmalloc", "rpmalloc"),
+        ];
+        MARKS.into_iter().find_map(|(mark, name)| self.function(mark).is_some().then_some(name))
+    }
+
     /// Virtual address of a function.
     pub fn function(&self, name: &str) -> Option<u64> {
         self.symbols.iter().find(|symbol| symbol.0 == name).map(|symbol| symbol.1)

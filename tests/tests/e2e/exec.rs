@@ -15,6 +15,8 @@ pub const TRIALS: &[NamedTrial] = &[
     ("exec::failing_program", failing_program),
     ("exec::stripped_program", stripped_program),
     ("exec::static_program", static_program),
+    ("exec::other_allocator", other_allocator),
+    ("exec::daemon_is_ended", daemon_is_ended),
     ("exec::missing_program", missing_program),
     ("exec::plain_clone", plain_clone),
     ("exec::leaves_its_group", leaves_its_group),
@@ -97,6 +99,24 @@ fn static_program(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("static_linked", &["-static"])?;
     let run = workshop.run(&["exec", "--", program.as_str()], &[])?;
     run.expect(if run.code == 11 { 11 } else { 10 }, &["static"])
+}
+
+/// An allocator that is not traced makes a verdict incomplete, never "clean".
+fn other_allocator(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("other_allocator", &[])?;
+    workshop.run(&["exec", "--", program.as_str()], &[])?.expect(10, &["allocator not covered", "mimalloc"])
+}
+
+/// What leaves the process group and the session of a test is ended with the run.
+fn daemon_is_ended(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("daemon", &[])?;
+    let file = workshop.path().join("daemon.pid");
+    workshop.run(&["exec", "--", program.as_str(), file.as_str()], &[])?.expect(0, &[])?;
+    let pid = std::fs::read_to_string(&file).map_err(|problem| format!("{file}: {problem}"))?;
+    match std::path::Path::new(&format!("/proc/{}", pid.trim())).exists() {
+        false => Ok(()),
+        true => Err(format!("process {pid} is still there")),
+    }
 }
 
 /// Processes that are no threads are let go, whichever of the two reports comes first.

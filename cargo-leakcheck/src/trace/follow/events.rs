@@ -146,7 +146,7 @@ impl Follower<'_> {
         }
         process.phase = Phase::Dying;
         process.threads.entry(pid).or_default().at_exit = Some(registers);
-        self.harvest_if_complete(owner);
+        // `run` looks whether all are there, once for all threads that have come by then.
     }
 
     /// Looks at a process once all of its threads are kept at their exits, and lets them go.
@@ -197,9 +197,6 @@ impl Follower<'_> {
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
         process.threads.remove(&pid);
         if pid != owner {
-            if matches!(process.phase, Phase::Dying) {
-                self.harvest_if_complete(owner);
-            }
             return;
         }
         let outcome = match stop {
