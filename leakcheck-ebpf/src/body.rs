@@ -9,6 +9,8 @@ use crate::call::stack_pointer;
 use crate::maps::Current;
 
 const SIGSTOP: u32 = 19;
+/// libtest catches a test's panic within so many bytes of stack of the call of its body.
+const NEAR: u64 = 16 << 10;
 
 /// Opens the window at the entry of a test body, and closes it when that very frame returns or a
 /// panic has been caught outside it. No return probe: a panic may unwind through the frame.
@@ -28,8 +30,9 @@ pub fn mark(ctx: &ProbeContext) -> Option<()> {
             false
         }
         site::BODY_RETURN => sp == record[thread::BODY_SP],
-        // Called by the frame that catches: as high as the body's caller, or higher.
-        site::PANIC_CAUGHT => record[thread::BODY_SP] != 0 && sp >= record[thread::BODY_SP],
+        // Called by the frame that catches: as high as the body's caller, or a little higher. Far
+        // higher is another stack, of a coroutine.
+        site::PANIC_CAUGHT => record[thread::BODY_SP] != 0 && sp.wrapping_sub(record[thread::BODY_SP]) < NEAR,
         _ => false,
     };
     if ended {

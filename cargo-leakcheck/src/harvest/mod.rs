@@ -23,6 +23,8 @@ pub(crate) struct HeldThread {
     pub id: Pid,
     /// Its registers in user mode.
     pub registers: nix::libc::user_regs_struct,
+    /// When it was created, `CLOCK_MONOTONIC` in nanoseconds.
+    pub created_ns: u64,
     /// Stack pointer and saved registers at the entry of `exit`, if it called that.
     pub exit: Option<[u64; 7]>,
 }
@@ -52,7 +54,7 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
             let record = kernel.thread(*id).unwrap_or([0; thread::WORDS]);
             let exit: [u64; 7] = record[thread::EXIT_SP..][..7].try_into().expect("seven words");
             let exit = (exit[0] >= registers.rsp).then_some(exit);
-            Some(HeldThread { id: *id, registers, exit })
+            Some(HeldThread { id: *id, registers, created_ns: thread.created_ns, exit })
         })
         .collect();
     let interrupted_calls = interrupted_reallocations(kernel, &held);
@@ -91,7 +93,7 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
         let addresses = known.iter().map(|(address, record)| (*address, is_live(record))).collect();
         let layout = layout::Layout::of(process, reader, &held, &snapshot.mappings, addresses);
         let mut losses = std::mem::take(&mut snapshot.losses);
-        snapshot.roots = layout.read_roots(reader, &mut losses);
+        snapshot.roots = layout.read_roots(reader, &snapshot.blocks, &mut losses);
         snapshot.heap = pages::read_blocks(reader, &snapshot.blocks, &mut losses);
         snapshot.losses = losses;
     }

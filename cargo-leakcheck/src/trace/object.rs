@@ -59,9 +59,9 @@ pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
         let program = sys::load_uprobe_program(name, &instructions).map_err(|(errno, log)| {
             let io = std::io::Error::from(errno);
             match refused(&format!("load program {name}"), &io) {
-                Error::Kernel { what, reason } => {
-                    let hint = "Linux 6.6 or later is needed";
-                    Error::Kernel { what, reason: format!("{reason} ({log}); {hint}") }
+                Error::Kernel { what, reason } if errno == nix::errno::Errno::EINVAL => {
+                    let reason = format!("{reason} ({log}); Linux 6.6 or later is needed");
+                    Error::Kernel { what, reason }
                 }
                 error => error,
             }

@@ -3,7 +3,9 @@
 //! scope: no process but the run's tests maps it.
 
 use std::collections::HashMap;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -15,6 +17,10 @@ use super::sites::Code;
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, TestBinary, Window};
 
+/// What the names of the temporary directories begin with.
+const PREFIX: &str = "cargo-leakcheck-";
+/// The file in them that their run keeps locked.
+const LOCK: &str = "lock";
 const LIBC: &str = "libc.so.6";
 const CXX: &str = "libstdc++.so.6";
 
@@ -58,6 +64,8 @@ pub type Coverage = std::result::Result<Libraries, String>;
 /// The prepared binaries of a run. Dropping it removes the copies.
 pub struct Prepared {
     directory: TempDir,
+    /// Held as long as the directory is in use, see `sweep`.
+    _lock: std::fs::File,
     /// Copies by what they are copies of, with the address of `malloc` in them.
     libraries: HashMap<Utf8PathBuf, (Arc<Library>, u64)>,
     binaries: HashMap<Utf8PathBuf, Coverage>,
@@ -79,14 +87,26 @@ impl Prepared {
         let usable = usual.to_str().is_some_and(|path| !path.contains([' ', ':']));
         let parent = if usable { usual } else { "/tmp".into() };
         let directory = tempfile::Builder::new()
-            .prefix("cargo-leakcheck-")
-            .tempdir_in(parent)
+            .prefix(PREFIX)
+            .tempdir_in(&parent)
             .map_err(system("making a temporary directory"))?;
+        // It gets its name when it is locked: until then nobody takes the directory for a stale one.
+        let unnamed = directory.path().join("new");
+        let lock = std::fs::File::create(&unnamed)
+            .and_then(|lock| lock.lock().map(|()| lock))
+            .and_then(|lock| std::fs::rename(&unnamed, directory.path().join(LOCK)).map(|()| lock))
+            .map_err(system("locking the temporary directory"))?;
+        sweep(&parent);
         // Tests may run as another user than the tracer.
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755))
             .map_err(system("opening the temporary directory to tests"))?;
-        let mut prepared =
-            Self { directory, libraries: HashMap::new(), binaries: HashMap::new(), probe_at_entry };
+        let mut prepared = Self {
+            directory,
+            _lock: lock,
+            libraries: HashMap::new(),
+            binaries: HashMap::new(),
+            probe_at_entry,
+        };
         for test in tests {
             if !prepared.binaries.contains_key(&test.binary.path) {
                 let coverage = prepared.cover(kernel, &test.binary, test.window)?;
@@ -104,6 +124,9 @@ impl Prepared {
     fn cover(&mut self, kernel: &mut Kernel, binary: &TestBinary, window: Window) -> Result<Coverage> {
         let code = match Code::read(&binary.path, false) {
             Ok(code) => code,
+            Err(Error::Format { .. }) if is_script(&binary.path) => {
+                return Ok(Err("it is a script; give its interpreter and the script as arguments".into()));
+            }
             Err(Error::Format { reason, .. }) => return Ok(Err(reason)),
             Err(error) => return Err(error),
         };
@@ -157,6 +180,24 @@ impl Prepared {
         let known = (Arc::new(library), malloc);
         self.libraries.insert(original.to_owned(), known.clone());
         Ok(known)
+    }
+}
+
+fn is_script(path: &Utf8Path) -> bool {
+    let mut start = [0; 2];
+    std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == *b"#!")
+}
+
+/// Removes what runs have left that were killed: directories whose lock nobody holds.
+fn sweep(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let stale =
+            is_ours && std::fs::File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+        if stale {
+            // Another run may be doing the same.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 

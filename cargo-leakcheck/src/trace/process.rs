@@ -5,7 +5,7 @@ use std::ffi::{CString, OsStr};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::libc::user_regs_struct as Registers;
 use nix::unistd::Pid;
@@ -46,10 +46,22 @@ pub enum Phase {
 }
 
 /// A thread that is followed.
-#[derive(Default)]
 pub struct Thread {
+    /// When it was created, `CLOCK_MONOTONIC` in nanoseconds.
+    pub created_ns: u64,
     /// Its registers at its exit, while it is kept there.
     pub at_exit: Option<Registers>,
+}
+
+impl Thread {
+    /// A thread that has just been created.
+    pub fn new() -> Self {
+        use nix::time::{ClockId, clock_gettime};
+        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
+        // Without a clock no block is younger than the thread, and all references count.
+        let created_ns = now.map_or(u64::MAX, |now| now.as_nanos() as u64);
+        Self { created_ns, at_exit: None }
+    }
 }
 
 /// A test's process.

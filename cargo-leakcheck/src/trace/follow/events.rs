@@ -88,7 +88,7 @@ impl Follower<'_> {
     fn adopt(&mut self, thread: Pid, owner: Pid, parent: Option<Pid>) {
         self.owners.insert(thread, owner);
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
-        process.threads.insert(thread, Thread::default());
+        process.threads.insert(thread, Thread::new());
         let tracing = process.libraries.is_some() && !matches!(process.phase, Phase::Done);
         if let Some(parent) = parent
             && tracing
@@ -108,10 +108,12 @@ impl Follower<'_> {
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
         if !matches!(process.phase, Phase::Held) {
             // Its memory is gone, and with it everything that was recorded.
-            process.losses.push(Loss::Exec);
+            if !process.losses.contains(&Loss::Exec) {
+                process.losses.push(Loss::Exec);
+            }
             self.forget(owner);
         } else if process.libraries.is_some() {
-            process.threads.insert(pid, Thread::default());
+            process.threads.insert(pid, Thread::new());
             process.phase = Phase::Running;
             let in_window = process.test.window == Window::Process;
             let ready = self
@@ -145,7 +147,7 @@ impl Follower<'_> {
             return;
         }
         process.phase = Phase::Dying;
-        process.threads.entry(pid).or_default().at_exit = Some(registers);
+        process.threads.entry(pid).or_insert_with(Thread::new).at_exit = Some(registers);
         // `run` looks whether all are there, once for all threads that have come by then.
     }
 
