@@ -10,26 +10,17 @@ use std::ops::Range;
 
 use nix::unistd::Pid;
 
+use super::descriptor::{DESCRIPTOR, Descriptor, forget_arguments, thread_word};
 use super::pages::read_range;
 use super::{HeldThread, arena, proc};
 use crate::snapshot::{Block, Loss, Mapping, Memory, Root, RootKind};
 use crate::trace::{Process, read_word};
 
-/// Size of glibc's thread descriptor, rounded up (`struct pthread`, nptl/descr.h; 2304 bytes in
-/// glibc 2.36).
-const DESCRIPTOR: u64 = 0xa00;
 /// glibc's other arenas than the first start at multiples of this (malloc/arena.c, `HEAP_MAX_SIZE`).
 const ARENA: u64 = 64 << 20;
 const PAGE: u64 = 4096;
 /// The x86-64 ABI lets a function use this much below its stack pointer.
 const RED_ZONE: u64 = 128;
-
-/// A thread's descriptor.
-struct Descriptor {
-    address: u64,
-    /// When the thread was created, `CLOCK_MONOTONIC` in nanoseconds; none when it has finished.
-    created_ns: Option<u64>,
-}
 
 /// The root set of a process.
 pub struct Layout {
@@ -137,7 +128,9 @@ impl Layout {
                 memory.iter_mut().for_each(|memory| arena::blank(memory.address, &mut memory.bytes));
             }
             if *kind != RootKind::Static {
-                memory.iter_mut().for_each(|memory| self.forget_arguments(memory, blocks));
+                for memory in &mut memory {
+                    forget_arguments(&self.descriptors, &self.code, memory, blocks);
+                }
             }
             roots.extend(memory.into_iter().map(|memory| Root { kind: kind.clone(), memory }));
             // Device memory cannot be read by anyone but its owner, and holds no references.
@@ -151,38 +144,6 @@ impl Layout {
         }
         roots
     }
-
-    /// Blanks what threads were started with. glibc keeps the argument in the descriptor, behind the
-    /// function, for ever (nptl/descr.h, `start_routine` and `arg`); std frees it at once, and the
-    /// next block often gets its address. Of a thread that runs, or has yet to begin, the argument
-    /// stays a reference unless that is what happened: the block is younger than the thread.
-    fn forget_arguments(&self, memory: &mut Memory, blocks: &[Block]) {
-        for descriptor in &self.descriptors {
-            let Some(start) = descriptor.address.checked_sub(memory.address) else { continue };
-            let end = (start + DESCRIPTOR).min(memory.bytes.len() as u64);
-            let Some(bytes) = memory.bytes.get_mut(start as usize..end as usize) else { continue };
-            let value = |word: &[u8]| u64::from_ne_bytes(word.try_into().expect("chunks of 8"));
-            let mut words = bytes.chunks_exact_mut(8);
-            while let Some(word) = words.next() {
-                let function = value(word);
-                if self.code.iter().any(|code| code.contains(&function))
-                    && let Some(argument) = words.next()
-                    && descriptor.created_ns.is_none_or(|created| {
-                        block_at(blocks, value(argument)).is_some_and(|block| block.time_ns > created)
-                    })
-                {
-                    argument.fill(0);
-                }
-            }
-        }
-    }
-}
-
-/// The block that an address lies in.
-fn block_at(blocks: &[Block], address: u64) -> Option<&Block> {
-    let after = blocks.partition_point(|block| block.address <= address);
-    let block = blocks.get(after.checked_sub(1)?)?;
-    (address - block.address < block.size.max(1)).then_some(block)
 }
 
 const EXIT_GROUP: u64 = 231;
@@ -191,14 +152,6 @@ fn register_words(r: &nix::libc::user_regs_struct) -> Vec<u64> {
     let scratch = [r.rax, r.rcx, r.rdx, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11];
     let saved = [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15];
     [&scratch[..], &saved[..]].concat()
-}
-
-/// A word of a thread descriptor, if `pointer` is one.
-pub fn thread_word(reader: Pid, pointer: u64, offset: u64) -> Option<u64> {
-    if pointer == 0 || read_word(reader, pointer)? != pointer || read_word(reader, pointer + 16)? != pointer {
-        return None;
-    }
-    read_word(reader, pointer + offset)
 }
 
 /// The stack that contains `inside`: from the start of its mapping (a guard is below) to the end of
@@ -290,50 +243,6 @@ mod tests {
         assert_eq!(subtract(&(0..10), vec![]).as_slice(), std::slice::from_ref(&(0..10)));
         assert_eq!(subtract(&(0..10), vec![6..8, 2..4]), [0..2, 4..6, 8..10]);
         assert_eq!(subtract(&(0..10), vec![0..5, 3..10]), []);
-    }
-
-    /// A descriptor behind two words of other memory: a function, what it was started with, a word.
-    fn started_with(argument: u64, created_ns: Option<u64>) -> u64 {
-        let layout = Layout {
-            roots: Vec::new(),
-            registers: Vec::new(),
-            libc: None,
-            descriptors: vec![Descriptor { address: 0x9010, created_ns }],
-            code: vec![0x4000..0x5000, 0x6000..0x7000],
-        };
-        let block = |address, time_ns| Block {
-            address,
-            size: 24,
-            stack: None,
-            in_window: true,
-            runtime: false,
-            time_ns,
-            thread: 1,
-        };
-        let words = [0x4100_u64, 1, 0x9010, 2, 0x4200, argument, 4];
-        let bytes = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-        let mut memory = Memory { address: 0x9000, bytes };
-        layout.forget_arguments(&mut memory, &[block(0x100, 50), block(0x200, 150)]);
-        let left: Vec<u64> =
-            memory.bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect();
-        // Nothing else changes.
-        assert_eq!((&left[..5], left[6]), (&words[..5], 4));
-        left[5]
-    }
-
-    #[test]
-    fn what_a_thread_was_started_with_is_forgotten() {
-        // Finished.
-        assert_eq!(started_with(0x100, None), 0);
-        // Created before the block at this address was allocated: it is not what it was started with.
-        assert_eq!(started_with(0x208, Some(100)), 0);
-    }
-
-    #[test]
-    fn a_thread_that_has_not_begun_keeps_what_it_is_started_with() {
-        assert_eq!(started_with(0x100, Some(100)), 0x100);
-        // No block: nothing to forget.
-        assert_eq!(started_with(0x118, Some(100)), 0x118);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! the live process; nothing here decides what is a leak.
 
 mod arena;
+mod descriptor;
 mod layout;
 mod pages;
 mod proc;
@@ -190,7 +191,7 @@ fn live_blocks(
 fn mark_runtime_blocks(reader: Pid, process: &Process, held: &[HeldThread], blocks: &mut [Block]) {
     let pointers = held.iter().map(|thread| thread.registers.fs_base);
     for pointer in pointers.chain(process.finished.iter().copied()) {
-        let Some(vector) = layout::thread_word(reader, pointer, 8) else { continue };
+        let Some(vector) = descriptor::thread_word(reader, pointer, 8) else { continue };
         // The vector's first entry, its length, is in front of where the descriptor points.
         let Ok(place) = blocks.binary_search_by_key(&vector.wrapping_sub(16), |block| block.address) else {
             continue;
