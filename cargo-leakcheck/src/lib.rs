@@ -19,6 +19,7 @@ pub mod plan;
 pub mod progress;
 pub mod report;
 mod run;
+mod scratch;
 pub mod snapshot;
 pub mod symbolize;
 mod sys;

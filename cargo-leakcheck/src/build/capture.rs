@@ -15,13 +15,14 @@ use fs_err::os::unix::fs as unix;
 
 use crate::error::{Error, Result};
 use crate::options::Environment;
+use crate::scratch::Scratch;
 
 const RUNNER: &str = "leakcheck-runner";
 const RUSTDOC: &str = "leakcheck-rustdoc";
 
 /// A directory with the links to this executable, and what they have written.
 pub struct Captures {
-    directory: tempfile::TempDir,
+    directory: Scratch,
 }
 
 /// One process that cargo has started.
@@ -41,13 +42,7 @@ impl Captures {
     /// Makes the directory. `executable` is this program.
     pub fn new(executable: &Path) -> Result<Self> {
         let failed = |source| Error::System { call: "creating a temporary directory".to_owned(), source };
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("cargo-leakcheck-");
-        let mut directory = builder.tempdir().map_err(failed)?;
-        // Cargo splits the runner at white space.
-        if directory.path().as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace) {
-            directory = builder.tempdir_in("/tmp").map_err(failed)?;
-        }
+        let directory = Scratch::new().map_err(failed)?;
         for name in [RUNNER, RUSTDOC] {
             unix::symlink(executable, directory.path().join(name)).map_err(failed)?;
         }

@@ -5,22 +5,17 @@
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use tempfile::TempDir;
 
 use super::kernel::Kernel;
 use super::sites::Code;
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, TestBinary, Window};
+use crate::scratch::Scratch;
 
-/// What the names of the temporary directories begin with.
-const PREFIX: &str = "cargo-leakcheck-";
-/// The file in them that their run keeps locked.
-const LOCK: &str = "lock";
 const LIBC: &str = "libc.so.6";
 const CXX: &str = "libstdc++.so.6";
 
@@ -63,9 +58,7 @@ pub type Coverage = std::result::Result<Libraries, String>;
 
 /// The prepared binaries of a run. Dropping it removes the copies.
 pub struct Prepared {
-    directory: TempDir,
-    /// Held as long as the directory is in use, see `sweep`.
-    _lock: std::fs::File,
+    directory: Scratch,
     /// Copies by what they are copies of, with the address of `malloc` in them.
     libraries: HashMap<Utf8PathBuf, (Arc<Library>, u64)>,
     binaries: HashMap<Utf8PathBuf, Coverage>,
@@ -82,31 +75,12 @@ impl Prepared {
             let call = call.to_owned();
             move |source| Error::System { call, source }
         };
-        // `LD_PRELOAD` has no way to write a path with a space or a colon.
-        let usual = std::env::temp_dir();
-        let usable = usual.to_str().is_some_and(|path| !path.contains([' ', ':']));
-        let parent = if usable { usual } else { "/tmp".into() };
-        let directory = tempfile::Builder::new()
-            .prefix(PREFIX)
-            .tempdir_in(&parent)
-            .map_err(system("making a temporary directory"))?;
-        // It gets its name when it is locked: until then nobody takes the directory for a stale one.
-        let unnamed = directory.path().join("new");
-        let lock = std::fs::File::create(&unnamed)
-            .and_then(|lock| lock.lock().map(|()| lock))
-            .and_then(|lock| std::fs::rename(&unnamed, directory.path().join(LOCK)).map(|()| lock))
-            .map_err(system("locking the temporary directory"))?;
-        sweep(&parent);
+        let directory = Scratch::new().map_err(system("making a temporary directory"))?;
         // Tests may run as another user than the tracer.
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755))
             .map_err(system("opening the temporary directory to tests"))?;
-        let mut prepared = Self {
-            directory,
-            _lock: lock,
-            libraries: HashMap::new(),
-            binaries: HashMap::new(),
-            probe_at_entry,
-        };
+        let mut prepared =
+            Self { directory, libraries: HashMap::new(), binaries: HashMap::new(), probe_at_entry };
         for test in tests {
             if !prepared.binaries.contains_key(&test.binary.path) {
                 let coverage = prepared.cover(kernel, &test.binary, test.window)?;
@@ -186,19 +160,6 @@ impl Prepared {
 fn is_script(path: &Utf8Path) -> bool {
     let mut start = [0; 2];
     std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == *b"#!")
-}
-
-/// Removes what runs have left that were killed: directories whose lock nobody holds.
-fn sweep(parent: &Path) {
-    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        let stale =
-            is_ours && std::fs::File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
-        if stale {
-            // Another run may be doing the same.
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
 }
 
 /// Asks the binary's own dynamic loader which libraries it would load (`ld.so --list`; nothing of
