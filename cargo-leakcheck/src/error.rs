@@ -67,6 +67,9 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The user ended the run before the first test.
+    #[error("interrupted before any test had run")]
+    Interrupted,
     /// A system call failed that should not.
     #[error("{call} failed: {source}")]
     System {
@@ -105,6 +108,7 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Build { .. } => Exit::Build,
+            Self::Interrupted => Exit::Incomplete,
             _ => Exit::Tool,
         }
     }

@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
 use crate::snapshot::Snapshot;
 use crate::symbolize::Symbolizer;
+use crate::sys::Interrupts;
 use crate::trace::{self, Event, Traced};
 use crate::{build, classify, discover, judge, plan, report};
 
@@ -26,11 +27,15 @@ const WAITING: usize = 16;
 /// The tool could not do its work; failing and leaking tests are no errors.
 pub fn run(options: &Options) -> Result<Exit> {
     let files = report::open(&options.report)?;
+    let interrupts = Interrupts::new()
+        .map_err(|source| Error::System { call: "taking over the signals".to_owned(), source })?;
     let (job, kernel) = match &options.action {
-        Action::List(build, selection) => return list(&prepare(build, selection, options)?),
+        Action::List(build, selection) => {
+            return list(&prepare(build, selection, options, &interrupts)?);
+        }
         Action::Test(build, selection) => {
             let kernel = trace::load(&options.trace)?;
-            (prepare(build, selection, options)?, kernel)
+            (prepare(build, selection, options, &interrupts)?, kernel)
         }
         Action::Exec(exec) => {
             let on_stdout = options.report.json.as_deref().is_some_and(|path| path == "-");
@@ -42,7 +47,7 @@ pub fn run(options: &Options) -> Result<Exit> {
         View { own: job.own.clone(), full_stacks: options.report.full_stacks, count: options.judge.count };
     let mut progress = Progress::new(options.report.color);
     let terminal = Terminal::new(view.clone());
-    let (run, failure) = check(job, kernel, options, &terminal, &mut progress)?;
+    let (run, failure) = check(job, kernel, options, &interrupts, &terminal, &mut progress)?;
     progress.print(&terminal.details(&run));
     progress.print(&terminal.summary(&run));
     files.write(&run, &view)?;
@@ -58,9 +63,25 @@ struct Job {
     own: OwnCode,
 }
 
-fn prepare(build: &BuildOptions, selection: &Selection, options: &Options) -> Result<Job> {
-    let built = build::build(build)?;
-    let discovered = discover::discover(built.binaries, options.trace.jobs);
+/// Builds, and asks the binaries for their tests.
+fn prepare(
+    build: &BuildOptions,
+    selection: &Selection,
+    options: &Options,
+    interrupts: &Interrupts,
+) -> Result<Job> {
+    let work = || {
+        let mut built = build::build(build)?;
+        let binaries = std::mem::take(&mut built.binaries);
+        Ok((built, discover::discover(binaries, options.trace.jobs)))
+    };
+    let done = interrupts
+        .watch(work)
+        .map_err(|source| Error::System { call: "starting a thread".to_owned(), source })?;
+    if interrupts.requested() {
+        return Err(Error::Interrupted);
+    }
+    let (built, discovered) = done?;
     let plan = plan::plan(discovered, selection, plan::budgets::of_binary)?;
     let notes = built.notes.into_iter().chain(plan.notes).collect();
     Ok(Job { tests: plan.tests, not_checked: built.not_checked, notes, own: built.own })
@@ -94,6 +115,7 @@ fn check(
     job: Job,
     kernel: trace::Loading,
     options: &Options,
+    interrupts: &Interrupts,
     terminal: &Terminal,
     progress: &mut Progress,
 ) -> Result<(Run, Option<Error>)> {
@@ -115,7 +137,7 @@ fn check(
         let symbolizer = Symbolizer::new(job.own.clone());
         let traced = std::thread::scope(|scope| {
             let tracer = scope.spawn(move || {
-                trace::run(kernel, plan, &options.trace, &mut |event| match event {
+                trace::run(kernel, plan, &options.trace, interrupts, &mut |event| match event {
                     Event::Started { number } => progress.running(plan[number].name.as_str()),
                     // If nobody receives, the analysis has panicked, and that is what shows.
                     Event::Finished(traced) => drop(sender.send(traced)),

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -69,7 +69,7 @@ pub mod block {
     pub const FLAG_WINDOW: u64 = 2;
 }
 
-/// Words of a process record. All but [`process::BODIES`] count up from zero.
+/// Words of a process record. All count up from zero.
 pub mod process {
     /// Live blocks that were allocated in the window.
     pub const WINDOW_LIVE: usize = 0;
@@ -97,6 +97,8 @@ pub mod process {
     pub const LOST_LOG: usize = 11;
     /// Calls of `dlclose`.
     pub const UNLOADS: usize = 12;
+    /// Addresses that had been allocated when the first test body was entered: libtest's own.
+    pub const BEFORE_BODY: usize = 13;
     /// Number of words.
     pub const WORDS: usize = 16;
 }

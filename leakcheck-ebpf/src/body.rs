@@ -25,7 +25,10 @@ pub fn mark(ctx: &ProbeContext) -> Option<()> {
             if record[thread::BODY_SP] == 0 {
                 record[thread::BODY_SP] = sp;
                 record[thread::IN_WINDOW] = 1;
-                current.count(process::BODIES, 1);
+                if current.fetch_add(process::BODIES, 1) == Some(0) {
+                    let so_far = current.fetch_add(process::LOGGED_BLOCKS, 0)?;
+                    current.count(process::BEFORE_BODY, so_far);
+                }
             }
             false
         }

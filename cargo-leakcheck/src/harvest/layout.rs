@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use super::descriptor::{DESCRIPTOR, Descriptor, forget_arguments, thread_word};
 use super::pages::read_range;
-use super::{HeldThread, arena, proc};
+use super::{Threads, arena, proc};
 use crate::snapshot::{Block, Loss, Mapping, Memory, Root, RootKind};
 use crate::trace::{Process, read_word};
 
@@ -36,20 +36,18 @@ impl Layout {
     pub fn of(
         process: &Process,
         reader: Pid,
-        held: &[HeldThread],
+        threads: &Threads,
         mappings: &[Mapping],
         mut addresses: Vec<(u64, bool)>,
     ) -> Self {
         addresses.sort_unstable();
         let libc = process.libraries.as_ref().map(|libraries| libraries.libc.path.to_string());
         let code = mappings.iter().filter(|mapping| mapping.executable).map(|mapping| mapping.range.clone());
-        let running = held.iter().map(|thread| Descriptor {
+        let running = threads.held.iter().map(|thread| Descriptor {
             address: thread.registers.fs_base,
             created_ns: Some(thread.created_ns),
         });
-        // glibc gives the stack of a finished thread, with the descriptor, to the next one.
-        let is_used = |address: u64| held.iter().any(|thread| thread.registers.fs_base == address);
-        let finished = process.finished.iter().filter(|address| !is_used(**address));
+        let finished = threads.finished.iter();
         let finished = finished.map(|&address| Descriptor { address, created_ns: None });
         let mut layout = Self {
             roots: Vec::new(),
@@ -61,7 +59,7 @@ impl Layout {
         // Ranges that are accounted for, taken out of the mappings that hold them.
         let mut taken: Vec<Range<u64>> = Vec::new();
         let main_stack = mappings.iter().find(|mapping| mapping.path == "[stack]");
-        for thread in held {
+        for thread in &threads.held {
             let kind = if thread.id == process.pid || thread.registers.orig_rax == EXIT_GROUP {
                 RootKind::Main
             } else {
@@ -86,7 +84,7 @@ impl Layout {
                 taken.push(stack);
             }
         }
-        for &pointer in &process.finished {
+        for &pointer in &threads.finished {
             // The descriptor begins with its own address, twice; memory that was reused does not.
             if thread_word(reader, pointer, 0) != Some(pointer)
                 || taken.iter().any(|range| range.contains(&pointer))
@@ -115,13 +113,14 @@ impl Layout {
         layout
     }
 
-    /// Copies the root set out of the process.
-    pub fn read_roots(&self, reader: Pid, blocks: &[Block], losses: &mut Vec<Loss>) -> Vec<Root> {
+    /// Copies the root set out of the process; also what of it could not be read.
+    pub fn read_roots(&self, reader: Pid, blocks: &[Block]) -> (Vec<Root>, Vec<Loss>) {
         let registers = self.registers.iter().map(|(kind, bytes)| Root {
             kind: kind.clone(),
             memory: Memory { address: 0, bytes: bytes.clone() },
         });
         let mut roots: Vec<Root> = registers.collect();
+        let mut unread = Vec::new();
         for (kind, range, name) in &self.roots {
             let (mut memory, missing) = read_range(reader, range.clone());
             if self.libc.as_deref() == Some(name) {
@@ -139,10 +138,10 @@ impl Layout {
                 && !name.starts_with("anon_inode:")
             {
                 let bytes = missing.end - missing.start;
-                losses.push(Loss::Memory { address: missing.start, bytes, name: name.clone() });
+                unread.push(Loss::Memory { address: missing.start, bytes, name: name.clone() });
             }
         }
-        roots
+        (roots, unread)
     }
 }
 

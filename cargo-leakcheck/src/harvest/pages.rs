@@ -33,8 +33,8 @@ pub fn read_range(reader: Pid, range: Range<u64>) -> (Vec<Memory>, Option<Range<
     (memory, missing)
 }
 
-/// Copies the memory of blocks, which are in ascending order.
-pub fn read_blocks(reader: Pid, blocks: &[Block], losses: &mut Vec<Loss>) -> Vec<Memory> {
+/// Copies the memory of blocks, which are in ascending order; also what of it could not be read.
+pub fn read_blocks(reader: Pid, blocks: &[Block]) -> (Vec<Memory>, Vec<Loss>) {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for block in blocks {
         let end = block.address.saturating_add(block.size);
@@ -43,16 +43,16 @@ pub fn read_blocks(reader: Pid, blocks: &[Block], losses: &mut Vec<Loss>) -> Vec
             _ => ranges.push(block.address..end),
         }
     }
-    let mut memory = Vec::new();
+    let (mut memory, mut unread) = (Vec::new(), Vec::new());
     for range in ranges.into_iter().filter(|range| !range.is_empty()) {
         let (parts, missing) = read_range(reader, range);
         memory.extend(parts);
         if let Some(missing) = missing {
             let bytes = missing.end - missing.start;
-            losses.push(Loss::Memory { address: missing.start, bytes, name: "heap".into() });
+            unread.push(Loss::Memory { address: missing.start, bytes, name: "heap".into() });
         }
     }
-    memory
+    (memory, unread)
 }
 
 /// The parts of a range that exist (Documentation/admin-guide/mm/pagemap.rst): present or swapped

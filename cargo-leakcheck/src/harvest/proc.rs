@@ -47,18 +47,6 @@ pub fn threads_of(process: Pid) -> Vec<Pid> {
     ids.map(Pid::from_raw).collect()
 }
 
-/// The children of a process, those that have ended and wait for it included.
-pub fn children_of(process: Pid) -> Vec<Pid> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let is_child = |id: &Pid| {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
-        parent.is_some_and(|parent| parent.trim() == process.to_string())
-    };
-    ids.map(Pid::from_raw).filter(is_child).collect()
-}
-
 /// Whether a thread has ended and waits for its process to do so.
 pub fn is_zombie(process: Pid, thread: Pid) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat"));

@@ -1,9 +1,11 @@
 //! The system calls that no library wraps as they are needed. All `unsafe` of the tool is here.
 
 mod bpf;
+mod interrupt;
 mod ptrace;
 mod spawn;
 
 pub use bpf::{delete_batch, link_uprobes, load_uprobe_program};
+pub use interrupt::Interrupts;
 pub use ptrace::{Stop, cont, listen, read_word, sent_by_kernel, wait_any, write_word};
 pub use spawn::{Held, Program, Spawner};

@@ -12,18 +12,19 @@ mod prepare;
 mod process;
 mod sites;
 
-pub(crate) use kernel::{BlockRecord, Kernel, ProcessRecord};
+pub(crate) use kernel::{BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use memory::{read, read_word};
 pub(crate) use process::Process;
 
-use std::thread::JoinHandle;
+pub use follow::block_signals;
 
-use nix::sys::signal::SigSet;
+use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, Ran};
 use crate::options::TraceOptions;
 use crate::snapshot::Snapshot;
+use crate::sys::Interrupts;
 
 /// What happens while tests run.
 #[derive(Debug)]
@@ -46,21 +47,6 @@ pub struct Traced {
     pub interrupted: bool,
     /// How it went.
     pub ran: Ran<Snapshot>,
-}
-
-/// Blocks the signals that the trace handles itself. To be called before any other thread is
-/// started: a signal goes to any thread that does not block it.
-///
-/// # Errors
-/// The system refuses.
-pub fn block_signals() -> Result<()> {
-    handled_signals()
-        .thread_block()
-        .map_err(|errno| Error::System { call: "blocking signals".into(), source: errno.into() })
-}
-
-fn handled_signals() -> SigSet {
-    follow::handled()
 }
 
 /// The kernel side, while it is being loaded.
@@ -86,14 +72,13 @@ pub fn run(
     kernel: Loading,
     tests: &[PlannedTest],
     options: &TraceOptions,
+    interrupts: &Interrupts,
     sink: &mut dyn FnMut(Event),
 ) -> Result<bool> {
-    // Children that tests leave behind become ours, so that they can be waited for.
-    nix::sys::prctl::set_child_subreaper(true).map_err(|errno| Error::System {
-        call: "prctl(PR_SET_CHILD_SUBREAPER)".into(),
-        source: errno.into(),
-    })?;
     let mut kernel = kernel.0.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    let prepared = prepare::Prepared::new(&mut kernel, tests, options.probe_at_entry)?;
-    follow::Follower::new(&mut kernel, &prepared, options, sink)?.run(tests)
+    let prepare = || prepare::Prepared::new(&mut kernel, tests, options.probe_at_entry);
+    let prepared = interrupts
+        .watch(prepare)
+        .map_err(|source| Error::System { call: "starting a thread".into(), source })??;
+    follow::Follower::new(&mut kernel, &prepared, options, interrupts, sink)?.run(tests)
 }

@@ -120,13 +120,17 @@ impl Code {
 
     /// An allocator of its own that is linked into the file, whose blocks are not seen.
     pub fn other_allocator(&self) -> Option<&'static str> {
-        const MARKS: [(&str, &str); 6] = [
+        const MARKS: [(&str, &str); 9] = [
+            // Most of an allocator's functions may have been left out by the linker.
             ("_rjem_malloc", "jemalloc"),
+            ("_rjem_mallocx", "jemalloc"),
             ("je_malloc", "jemalloc"),
             ("mi_malloc", "mimalloc"),
+            ("mi_malloc_aligned", "mimalloc"),
             ("tc_malloc", "tcmalloc"),
             ("sn_rust_alloc", "snmalloc"),
             ("rpmalloc", "rpmalloc"),
+            ("malloc", "another malloc than the C library's"),
         ];
         MARKS.into_iter().find_map(|(mark, name)| self.function(mark).is_some().then_some(name))
     }

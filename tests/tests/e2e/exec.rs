@@ -104,7 +104,13 @@ fn static_program(workshop: &Workshop) -> Outcome {
 /// An allocator that is not traced makes a verdict incomplete, never "clean".
 fn other_allocator(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("other_allocator", &[])?;
-    workshop.run(&["exec", "--", program.as_str()], &[])?.expect(10, &["allocator not covered", "mimalloc"])
+    workshop
+        .run(&["exec", "--", program.as_str()], &[])?
+        .expect(10, &["allocator not covered", "mimalloc"])?;
+    let program = workshop.compile("own_malloc", &["-fno-builtin"])?;
+    workshop
+        .run(&["exec", "--", program.as_str()], &[])?
+        .expect(10, &["allocator not covered", "another malloc"])
 }
 
 /// What leaves the process group and the session of a test is ended with the run.

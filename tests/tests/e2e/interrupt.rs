@@ -1,15 +1,17 @@
 //! A run that is ended in the middle.
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use camino::Utf8PathBuf;
-use leakcheck_tests::tool::Workshop;
+use camino::{Utf8Path, Utf8PathBuf};
+use leakcheck_tests::tool::{Run, Workshop};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::fixtures::Desk;
+use crate::processes::Process;
 use crate::{NamedTrial, Outcome, documents, processes};
 
 /// Name and body of each trial.
@@ -17,6 +19,9 @@ pub const TRIALS: &[NamedTrial] = &[
     ("interrupt::ctrl_c", |workshop| by_request(workshop, Signal::SIGINT)),
     ("interrupt::terminate", |workshop| by_request(workshop, Signal::SIGTERM)),
     ("interrupt::kill", killed),
+    ("interrupt::during_the_build", |workshop| before_the_tests(workshop, "--no-run")),
+    ("interrupt::while_cargo_is_asked", |workshop| before_the_tests(workshop, "--no-fail-fast")),
+    ("interrupt::while_tests_are_listed", while_listed),
 ];
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -116,4 +121,73 @@ fn killed(workshop: &Workshop) -> Outcome {
         return Err(format!("the tool ended with {status}"));
     }
     started.no_process_left()
+}
+
+/// A run that is to be interrupted before its first test: waits until a process runs whose executable
+/// begins with `what` or whose last argument that is, interrupts the tool alone (a terminal would interrupt cargo as well), and looks
+/// whether anything is left.
+fn interrupted_early(workshop: &Workshop, args: &[&str], cargo: Option<&str>, what: &str) -> Outcome {
+    let temporary = tempfile::tempdir_in(workshop.path()).map_err(|problem| problem.to_string())?;
+    let mut command = workshop.command(args)?;
+    command.envs(cargo.map(|cargo| ("CARGO", cargo))).env("TMPDIR", temporary.path());
+    let tool = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let tool = tool.map_err(|problem| format!("{command:?}: {problem}"))?;
+    let is_it = |process: &Process| {
+        process.executable.starts_with(what) || process.command.ends_with(&format!(" {what} "))
+    };
+    let running = || processes::all().iter().any(is_it);
+    let started = processes::wait_for(what, Duration::from_secs(120), running);
+    // It has ended by itself if this fails.
+    let _ = kill(Pid::from_raw(tool.id().cast_signed()), Signal::SIGINT);
+    let output = tool.wait_with_output().map_err(|problem| problem.to_string())?;
+    let run = Run::new(format!("{command:?}"), output);
+    let left = running();
+    for process in processes::all().into_iter().filter(is_it) {
+        let _ = kill(Pid::from_raw(process.id), Signal::SIGKILL);
+    }
+    started.map_err(|problem| format!("{problem}\n{}", run.describe()))?;
+    if left {
+        return Err(format!("`{what}` still runs\n{}", run.describe()));
+    }
+    processes::left_files(Utf8Path::from_path(temporary.path()).ok_or("an unreadable folder")?)?;
+    run.expect(10, &["interrupted before any test"])
+}
+
+/// A cargo that hangs in the call that has this option, in a compiler that removes its temporary file
+/// when it is told to end.
+fn before_the_tests(workshop: &Workshop, option: &str) -> Outcome {
+    let desk = Desk::new(workshop, "clean")?;
+    let (cargo, target) = (desk.file("cargo"), workshop.target_dir());
+    let what = desk.file("hangs");
+    let compiler =
+        "trap \"rm \\$TMPDIR/object; exit\" TERM; touch $TMPDIR/object; while :; do sleep 0.1; done";
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *\" {option} \"*) /bin/sh -c '{compiler}' {what}; exit;; esac\n\
+         exec cargo \"$@\"\n"
+    );
+    std::fs::write(&cargo, script).map_err(|problem| problem.to_string())?;
+    std::fs::set_permissions(&cargo, PermissionsExt::from_mode(0o755))
+        .map_err(|problem| problem.to_string())?;
+    let manifest = workshop.fixtures().join("Cargo.toml");
+    let args = ["-p", "clean", "--manifest-path", manifest.as_str(), "--target-dir", target.as_str()];
+    interrupted_early(workshop, &args, Some(cargo.as_str()), what.as_str())
+}
+
+/// A binary that does not answer.
+fn while_listed(workshop: &Workshop) -> Outcome {
+    let desk = Desk::new(workshop, "clean")?;
+    let folder = desk.file("silent");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text);
+    std::fs::create_dir(&folder)
+        .and_then(|()| {
+            write(
+                "Cargo.toml",
+                "[package]\nname = \"silent\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\nharness = false\n",
+            )
+        })
+        .and_then(|()| write("lib.rs", "fn main() { std::thread::sleep(std::time::Duration::from_secs(60)) }\n"))
+        .map_err(|problem| problem.to_string())?;
+    let manifest = folder.join("Cargo.toml");
+    let what = folder.join("target/leakcheck/debug/deps/silent-");
+    interrupted_early(workshop, &["--manifest-path", manifest.as_str()], None, what.as_str())
 }

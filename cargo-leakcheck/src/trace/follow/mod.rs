@@ -20,11 +20,10 @@ use super::prepare::Prepared;
 use super::process::{Phase, Process};
 use super::{Event, Traced};
 use crate::error::{Error, Result};
-use crate::harvest;
 use crate::model::{Outcome, Output, PlannedTest};
 use crate::options::TraceOptions;
 use crate::snapshot::{Loss, Snapshot};
-use crate::sys::{self, Spawner};
+use crate::sys::{self, Interrupts, Spawner};
 
 /// How soon a dying process is looked at again if nothing happens.
 const DYING: Duration = Duration::from_millis(5);
@@ -35,6 +34,7 @@ pub struct Follower<'a> {
     prepared: &'a Prepared,
     options: &'a TraceOptions,
     sink: &'a mut dyn FnMut(Event),
+    interrupts: &'a Interrupts,
     signals: SignalFd,
     spawner: Spawner,
     null: Arc<OwnedFd>,
@@ -45,13 +45,11 @@ pub struct Follower<'a> {
     early: Vec<Pid>,
     /// Processes made by a plain `clone` that are to be let go of as they stop.
     strangers: HashSet<Pid>,
-    /// Children that were there before the first test.
-    before: Vec<Pid>,
     interrupted: bool,
 }
 
 impl<'a> Follower<'a> {
-    /// Makes a follower. Signals that end the tool are blocked from here on and handled by `run`.
+    /// Makes a follower.
     ///
     /// # Errors
     /// The system refuses a descriptor.
@@ -59,15 +57,15 @@ impl<'a> Follower<'a> {
         kernel: &'a mut Kernel,
         prepared: &'a Prepared,
         options: &'a TraceOptions,
+        interrupts: &'a Interrupts,
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self> {
         let failed = |call: &str| {
             let call = call.to_owned();
             move |errno: nix::errno::Errno| Error::System { call, source: errno.into() }
         };
-        let signals =
-            SignalFd::with_flags(&super::handled_signals(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-                .map_err(failed("signalfd"))?;
+        let signals = SignalFd::with_flags(&handled(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+            .map_err(failed("signalfd"))?;
         let null = std::fs::File::open("/dev/null").map_err(|source| Error::File {
             action: "open",
             path: "/dev/null".into(),
@@ -78,6 +76,7 @@ impl<'a> Follower<'a> {
             prepared,
             options,
             sink,
+            interrupts,
             signals,
             spawner: Spawner::new(),
             null: Arc::new(null.into()),
@@ -85,8 +84,7 @@ impl<'a> Follower<'a> {
             owners: HashMap::new(),
             early: Vec::new(),
             strangers: HashSet::new(),
-            before: harvest::children_of(nix::unistd::getpid()),
-            interrupted: false,
+            interrupted: interrupts.requested(),
         })
     }
 
@@ -112,7 +110,8 @@ impl<'a> Follower<'a> {
                 }
             }
             if self.processes.is_empty() {
-                self.end_orphans();
+                // What tests have left behind outside of their process groups has become ours.
+                self.interrupts.end_children(Instant::now());
                 return Ok(self.interrupted);
             }
             self.wait()?;
@@ -149,25 +148,6 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Ends what tests have left behind outside of their process groups: it has become ours. Ending
-    /// one may leave us its children.
-    fn end_orphans(&self) {
-        const ROUNDS: usize = 100;
-        for _ in 0..ROUNDS {
-            let orphans = harvest::children_of(nix::unistd::getpid());
-            let mut left = orphans.into_iter().filter(|child| !self.before.contains(child)).peekable();
-            if left.peek().is_none() {
-                return;
-            }
-            for orphan in left {
-                // One that has ended meanwhile is only waited for.
-                let _ = kill(orphan, Signal::SIGKILL);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-            while sys::wait_any().is_some() {}
-        }
-    }
-
     /// Waits until a child changes its state, a test writes, a signal comes, or a time is up.
     fn wait(&mut self) -> Result<()> {
         let mut deadline = self.processes.values().filter_map(|process| self.deadline(process)).min();
@@ -184,6 +164,9 @@ impl<'a> Follower<'a> {
             }
         };
         let mut files = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        if !self.interrupted {
+            files.push(PollFd::new(self.interrupts.as_fd(), PollFlags::POLLIN));
+        }
         let streams = self.processes.values().flat_map(|process| &process.streams);
         files.extend(streams.filter_map(|stream| Some(PollFd::new(stream.pipe()?, PollFlags::POLLIN))));
         match poll(&mut files, timeout) {
@@ -191,11 +174,10 @@ impl<'a> Follower<'a> {
             Err(errno) => return Err(Error::System { call: "poll".into(), source: errno.into() }),
         }
         let readable = files[1..].iter().any(|file| file.any() == Some(true));
-        while let Ok(Some(signal)) = self.signals.read_signal() {
-            if signal.ssi_signo != Signal::SIGCHLD as u32 {
-                self.interrupted = true;
-                self.processes.values().for_each(|process| end(process.pid));
-            }
+        while let Ok(Some(_)) = self.signals.read_signal() {}
+        if !self.interrupted && self.interrupts.requested() {
+            self.interrupted = true;
+            self.processes.values().for_each(|process| end(process.pid));
         }
         if readable {
             for process in self.processes.values_mut() {
@@ -265,7 +247,17 @@ fn finish(process: Process, outcome: Outcome, interrupted: bool) -> Traced {
     }
 }
 
-/// The signals that the loop handles itself.
-pub fn handled() -> SigSet {
-    [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect()
+/// Blocks the signal that tells of children: the follower's loop looks for it. To be called before
+/// any other thread is started: a signal goes to any thread that does not block it.
+///
+/// # Errors
+/// The system refuses.
+pub fn block_signals() -> Result<()> {
+    handled()
+        .thread_block()
+        .map_err(|errno| Error::System { call: "blocking signals".into(), source: errno.into() })
+}
+
+fn handled() -> SigSet {
+    std::iter::once(Signal::SIGCHLD).collect()
 }

@@ -1,0 +1,136 @@
+//! The user's wish to end the run, and what the run must not leave behind then.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpid};
+use signal_hook::low_level::pipe;
+
+use super::ptrace::wait_any;
+
+/// How long compilers have to remove their temporary files.
+const GRACE: Duration = Duration::from_millis(500);
+/// How long it is tried to end all processes: ending one may leave us its children.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// From when this exists, signals that ask for an end no longer end the tool: it looks here. What
+/// the run has started and left becomes a child of the tool, however it has hidden itself.
+pub struct Interrupts {
+    /// Readable from the first signal on; nobody reads it.
+    requests: UnixStream,
+    /// Children that were there before.
+    before: HashSet<Pid>,
+}
+
+impl Interrupts {
+    /// Takes over the signals. Those that are ignored, as under `nohup`, stay ignored.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn new() -> io::Result<Self> {
+        set_child_subreaper(true)?;
+        let (requests, sender) = UnixStream::pair()?;
+        let ignored = ignored_signals();
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].map(|signal| signal as i32) {
+            if ignored >> (signal - 1) & 1 == 0 {
+                pipe::register(signal, sender.try_clone()?)?;
+            }
+        }
+        Ok(Self { requests, before: children().into_iter().collect() })
+    }
+
+    /// Whether the user has asked for the end.
+    pub fn requested(&self) -> bool {
+        readable(&[self.as_fd()], Duration::ZERO)
+    }
+
+    /// Does `work`, which starts processes and waits for them. If the user asks for the end, whatever
+    /// it has started is ended, so that it has nothing to wait for.
+    pub fn watch<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
+        let (done, finish) = UnixStream::pair()?;
+        let result = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                readable(&[self.as_fd(), done.as_fd()], Duration::MAX);
+                let grace = Instant::now() + GRACE;
+                while !readable(&[done.as_fd()], PAUSE) {
+                    self.signal_children(grace);
+                }
+            });
+            let result = work();
+            drop(finish);
+            result
+        });
+        if self.requested() {
+            self.end_children(Instant::now() + GRACE);
+        }
+        Ok(result)
+    }
+
+    /// Ends every process that the run has started, and waits for it: by a request before `grace`, by
+    /// force after it. Nothing else may be waiting for processes.
+    pub fn end_children(&self, grace: Instant) {
+        let start = Instant::now();
+        while self.signal_children(grace) && start.elapsed() < PATIENCE {
+            std::thread::sleep(PAUSE);
+            while wait_any().is_some() {}
+        }
+    }
+
+    /// Whether there were any.
+    fn signal_children(&self, grace: Instant) -> bool {
+        let signal = if Instant::now() < grace { Signal::SIGTERM } else { Signal::SIGKILL };
+        let ours: Vec<Pid> = children().into_iter().filter(|child| !self.before.contains(child)).collect();
+        for child in &ours {
+            // One that has ended meanwhile is only to be waited for.
+            let _ = kill(*child, signal);
+        }
+        !ours.is_empty()
+    }
+}
+
+impl AsFd for Interrupts {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.requests.as_fd()
+    }
+}
+
+/// Waits until one of the descriptors can be read or its other end is closed; false when the time is
+/// up first.
+fn readable(descriptors: &[BorrowedFd<'_>], limit: Duration) -> bool {
+    let mut files: Vec<_> =
+        descriptors.iter().map(|descriptor| PollFd::new(*descriptor, PollFlags::POLLIN)).collect();
+    let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::NONE);
+    loop {
+        match poll(&mut files, limit) {
+            Err(nix::errno::Errno::EINTR) => {}
+            result => return result != Ok(0),
+        }
+    }
+}
+
+/// The mask of signals that are ignored: bit 0 is signal 1.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// The tool's children, those that have ended and were not waited for included.
+fn children() -> Vec<Pid> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let own = getpid().to_string();
+    let is_child = |id: &Pid| {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        parent.is_some_and(|parent| parent.trim() == own)
+    };
+    ids.map(Pid::from_raw).filter(is_child).collect()
+}
