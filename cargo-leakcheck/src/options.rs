@@ -107,6 +107,8 @@ pub struct TraceOptions {
     pub max_stacks: u32,
     /// Entries of the thread table.
     pub max_threads: u32,
+    /// Entries of the table of bad frees.
+    pub max_bad_frees: u32,
     /// Probe functions at their first instruction (only the benchmark wants this).
     pub probe_at_entry: bool,
 }

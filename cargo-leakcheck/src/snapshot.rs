@@ -126,14 +126,20 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
-    /// The stack table was full, or a stack could not be read.
+    /// The stack table was full.
     #[error("{} not recorded because the stack table is full; use --max-stacks", model::count(*.count, "call stack"))]
     Stacks {
         /// How many.
         count: u64,
     },
+    /// Stacks that the kernel could not read.
+    #[error("{} could not be read by the kernel", model::count(*.count, "call stack"))]
+    UnreadStacks {
+        /// How many.
+        count: u64,
+    },
     /// Bad frees that found no room.
-    #[error("{} not recorded; the first ones are shown", model::count(*.count, "bad free"))]
+    #[error("{} not recorded; the first ones are shown; use --max-bad-frees", model::count(*.count, "bad free"))]
     BadFrees {
         /// How many.
         count: u64,
@@ -206,6 +212,7 @@ mod tests {
             (Loss::Stacks { count: 2 }, "--max-stacks"),
             (Loss::Log { count: 2 }, "--max-blocks"),
             (Loss::Threads { count: 2 }, "--max-threads"),
+            (Loss::BadFrees { count: 2 }, "--max-bad-frees"),
         ] {
             assert!(text(loss).ends_with(option));
         }

@@ -87,7 +87,7 @@ pub mod process {
     pub const ALLOCATED_BYTES: usize = 6;
     /// Blocks lost because the block table was full.
     pub const LOST_BLOCKS: usize = 7;
-    /// Call stacks lost because the stack table was full or the stack could not be read.
+    /// Call stacks lost because the stack table was full.
     pub const LOST_STACKS: usize = 8;
     /// Bad frees lost because their table was full.
     pub const LOST_FREES: usize = 9;
@@ -99,6 +99,8 @@ pub mod process {
     pub const UNLOADS: usize = 12;
     /// Addresses that had been allocated when the first test body was entered: libtest's own.
     pub const BEFORE_BODY: usize = 13;
+    /// Call stacks that the kernel could not read.
+    pub const UNREAD_STACKS: usize = 14;
     /// Number of words.
     pub const WORDS: usize = 16;
 }

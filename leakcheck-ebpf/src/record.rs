@@ -119,7 +119,7 @@ fn call_stack<C: EbpfContext>(
         bpf_get_stack(ctx.as_ptr(), room.cast(), (MAX_FRAMES * 8) as u32, BPF_F_USER_STACK.into())
     };
     if bytes < 8 {
-        current.count(process::LOST_STACKS, 1);
+        current.count(process::UNREAD_STACKS, 1);
         return 0;
     }
     let count = bytes as usize / 8;

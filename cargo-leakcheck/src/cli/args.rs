@@ -210,6 +210,9 @@ pub struct RunArgs {
     /// Threads that can be alive at a time, over all running tests
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
     pub max_threads: u32,
+    /// Bad frees remembered at a time, over all running tests
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
+    pub max_bad_frees: u32,
     /// Probe functions at their first instruction (for the benchmark)
     #[arg(long, hide = true)]
     pub probe_at_entry: bool,

@@ -146,6 +146,7 @@ fn run(
         max_blocks: run.max_blocks,
         max_stacks: run.max_stacks,
         max_threads: run.max_threads,
+        max_bad_frees: run.max_bad_frees,
         probe_at_entry: run.probe_at_entry,
     };
     let judge = JudgeOptions {

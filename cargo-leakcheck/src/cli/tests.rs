@@ -118,6 +118,7 @@ fn defaults() {
     assert_eq!(options.trace.max_blocks, 2_097_152);
     assert_eq!(options.trace.max_stacks, 65_536);
     assert_eq!(options.trace.max_threads, 16_384);
+    assert_eq!(options.trace.max_bad_frees, 16_384);
     assert!(!options.trace.probe_at_entry);
     let judge = JudgeOptions {
         count: Count::Lost,

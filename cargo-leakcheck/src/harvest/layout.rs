@@ -11,7 +11,7 @@ use std::ops::Range;
 use nix::unistd::Pid;
 
 use super::descriptor::{DESCRIPTOR, Descriptor, forget_arguments, thread_word};
-use super::pages::read_range;
+use super::pages::{read_range, written};
 use super::{Threads, arena, proc};
 use crate::snapshot::{Block, Loss, Mapping, Memory, Root, RootKind};
 use crate::trace::{Process, read_word};
@@ -107,7 +107,9 @@ impl Layout {
             }
             taken.extend(heap_parts(reader, mapping, &addresses));
             for rest in subtract(&mapping.range, taken) {
-                layout.roots.push((RootKind::Static, rest, mapping.path.clone()));
+                let parts = if mapping.writable { vec![rest] } else { written(reader, &rest) };
+                let roots = parts.into_iter().map(|part| (RootKind::Static, part, mapping.path.clone()));
+                layout.roots.extend(roots);
             }
         }
         layout
@@ -166,12 +168,11 @@ fn stack_of(mappings: &[Mapping], inside: u64, pointer: u64) -> Option<Range<u64
     Some(mapping.range.clone())
 }
 
-/// Whether a mapping can hold references: writable, or anonymous and made read-only by the program.
+/// Whether a mapping can hold references: it is writable, or may have been before the program
+/// protected it.
 fn may_refer(mapping: &Mapping) -> bool {
     let special = ["[vvar]", "[vvar_vclock]", "[vdso]", "[vsyscall]"];
-    mapping.readable
-        && !special.contains(&mapping.path.as_str())
-        && (mapping.writable || (mapping.path.is_empty() && !mapping.executable))
+    !special.contains(&mapping.path.as_str()) && (mapping.writable || !mapping.executable)
 }
 
 /// The parts of a mapping that the allocator uses: chunks that it mapped one by one, and arenas.

@@ -155,6 +155,7 @@ fn losses(process: &Process, counters: &ProcessRecord) -> Vec<Loss> {
     };
     lost(process::LOST_BLOCKS, |count| Loss::Blocks { count });
     lost(process::LOST_STACKS, |count| Loss::Stacks { count });
+    lost(process::UNREAD_STACKS, |count| Loss::UnreadStacks { count });
     lost(process::LOST_FREES, |count| Loss::BadFrees { count });
     lost(process::LOST_RESULTS, |count| Loss::Results { count });
     lost(process::LOST_LOG, |count| Loss::Log { count });

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use nix::unistd::Pid;
 
 use crate::snapshot::{Block, Loss, Memory};
-use crate::trace::read;
+use crate::trace::{read, read_protected};
 
 const PAGE: u64 = 4096;
 /// Smaller ranges are read whole: asking costs more.
@@ -21,8 +21,12 @@ pub fn read_range(reader: Pid, range: Range<u64>) -> (Vec<Memory>, Option<Range<
     let mut memory = Vec::new();
     let mut missing = None;
     for part in touched(reader, &range) {
-        let bytes = read(reader, part.start, (part.end - part.start) as usize);
-        let end = part.start + bytes.len() as u64;
+        let mut bytes = read(reader, part.start, (part.end - part.start) as usize);
+        let mut end = part.start + bytes.len() as u64;
+        if end < part.end {
+            bytes.extend(read_protected(reader, end, (part.end - end) as usize));
+            end = part.start + bytes.len() as u64;
+        }
         if end < part.end {
             missing = Some(end..part.end);
         }
@@ -55,36 +59,49 @@ pub fn read_blocks(reader: Pid, blocks: &[Block]) -> (Vec<Memory>, Vec<Loss>) {
     (memory, unread)
 }
 
-/// The parts of a range that exist (Documentation/admin-guide/mm/pagemap.rst): present or swapped
-/// out. The whole range where it is small or the kernel does not tell.
+/// Bits of an entry of a page map (Documentation/admin-guide/mm/pagemap.rst): the page is present, or
+/// swapped out, or a file's.
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+const OF_A_FILE: u64 = 1 << 61;
+
+/// The parts of a range that exist. The whole range where it is small or the kernel does not tell.
 fn touched(reader: Pid, range: &Range<u64>) -> Vec<Range<u64>> {
+    let whole = || vec![range.clone()];
     if range.end - range.start < WORTH_ASKING {
-        return vec![range.clone()];
+        return whole();
     }
-    let Ok(map) = File::open(format!("/proc/{reader}/pagemap")) else { return vec![range.clone()] };
+    parts(reader, range, |_| true).unwrap_or_else(whole)
+}
+
+/// The parts of a range that the process has written to: of a file's mapping its own copies.
+pub fn written(reader: Pid, range: &Range<u64>) -> Vec<Range<u64>> {
+    parts(reader, range, |entry| entry & OF_A_FILE == 0).unwrap_or_default()
+}
+
+/// The pages of a range that exist and are wanted, those side by side as one; none where the kernel
+/// does not tell.
+fn parts(reader: Pid, range: &Range<u64>, wanted: impl Fn(u64) -> bool) -> Option<Vec<Range<u64>>> {
+    let map = File::open(format!("/proc/{reader}/pagemap")).ok()?;
     let mut parts: Vec<Range<u64>> = Vec::new();
     let mut entries = vec![0; 8 * 4096];
     let (mut page, last) = (range.start / PAGE, range.end.div_ceil(PAGE));
     while page < last {
-        let wanted = ((last - page) as usize * 8).min(entries.len());
-        match map.read_at(&mut entries[..wanted], page * 8) {
-            Ok(count) if count >= 8 => {
-                for entry in entries[..count].chunks_exact(8) {
-                    let exists = entry[7] & 0b1100_0000 != 0;
-                    let (start, end) = (page * PAGE, (page + 1) * PAGE);
-                    match parts.last_mut() {
-                        Some(part) if exists && part.end == start => part.end = end,
-                        _ if exists => parts.push(start..end),
-                        _ => {}
-                    }
-                    page += 1;
-                }
+        let room = ((last - page) as usize * 8).min(entries.len());
+        let count = map.read_at(&mut entries[..room], page * 8).ok().filter(|count| *count >= 8)?;
+        for entry in entries[..count].chunks_exact(8) {
+            let entry = u64::from_ne_bytes(entry.try_into().expect("chunks of 8"));
+            let (start, end) = (page * PAGE, (page + 1) * PAGE);
+            match parts.last_mut() {
+                _ if entry & (PRESENT | SWAPPED) == 0 || !wanted(entry) => {}
+                Some(part) if part.end == start => part.end = end,
+                _ => parts.push(start..end),
             }
-            _ => return vec![range.clone()],
+            page += 1;
         }
     }
     for part in &mut parts {
         *part = part.start.max(range.start)..part.end.min(range.end);
     }
-    parts
+    Some(parts)
 }

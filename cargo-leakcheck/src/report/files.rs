@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -27,14 +28,19 @@ struct OpenFile {
 pub fn open(options: &ReportOptions) -> Result<Files> {
     let formats: [(&Option<Utf8PathBuf>, Box<dyn Format>); 2] =
         [(&options.junit, Box::new(Junit)), (&options.json, Box::new(Json))];
-    if options.junit.is_some() && options.junit == options.json {
-        return Err(Error::Usage("--junit and --json name the same file; give each its own".to_owned()));
-    }
     let mut files = Vec::new();
     for (path, format) in formats {
         if let Some(path) = path {
             files.push(OpenFile { format, path: path.clone(), file: create(path)? });
         }
+    }
+    if let [one, other] = &files[..]
+        && is_same(&one.path, &other.path)
+    {
+        let (one, other) = (&one.path, &other.path);
+        return Err(Error::Usage(format!(
+            "two reports go to one file ({one} and {other}); give each its own"
+        )));
     }
     Ok(Files { files })
 }
@@ -47,6 +53,15 @@ fn create(path: &Utf8Path) -> Result<Box<dyn Write>> {
         Ok(file) => Ok(Box::new(file)),
         Err(source) => Err(Error::File { action: "create", path: path.to_owned(), source }),
     }
+}
+
+/// Whether two paths, which exist, lead to one file that keeps what is written to it.
+fn is_same(one: &Utf8Path, other: &Utf8Path) -> bool {
+    let identity = |path: &Utf8Path| {
+        let metadata = path.metadata().ok().filter(|metadata| metadata.is_file())?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    one == other || identity(one).is_some_and(|file| identity(other) == Some(file))
 }
 
 impl Files {
@@ -93,9 +108,26 @@ mod tests {
             error.to_string(),
             "cannot create /nonexistent/report.json: No such file or directory (os error 2)"
         );
-        let both = Some(Utf8PathBuf::from("x"));
-        let options = ReportOptions { junit: both.clone(), json: both, ..Default::default() };
-        assert!(matches!(open(&options), Err(Error::Usage(_))));
+    }
+
+    #[test]
+    fn two_reports_need_two_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name| Utf8PathBuf::from_path_buf(directory.path().join(name)).unwrap();
+        std::fs::write(path("x"), "").unwrap();
+        std::os::unix::fs::symlink(path("x"), path("link")).unwrap();
+        let open = |junit: &str, json: &str| {
+            open(&ReportOptions { junit: Some(junit.into()), json: Some(json.into()), ..Default::default() })
+        };
+        for other in ["x", "./x", "link"] {
+            assert!(
+                matches!(open(path("x").as_str(), path(other).as_str()), Err(Error::Usage(_))),
+                "{other}"
+            );
+        }
+        assert!(matches!(open("-", "-"), Err(Error::Usage(_))));
+        assert!(open(path("x").as_str(), path("y").as_str()).is_ok());
+        assert!(open("/dev/null", "/dev/zero").is_ok());
     }
 
     #[test]

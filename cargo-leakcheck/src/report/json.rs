@@ -213,6 +213,7 @@ fn kind(loss: &Loss) -> &'static str {
     match loss {
         Loss::Blocks { .. } => "blocks",
         Loss::Stacks { .. } => "stacks",
+        Loss::UnreadStacks { .. } => "unread_stacks",
         Loss::BadFrees { .. } => "bad_frees",
         Loss::Results { .. } => "results",
         Loss::Log { .. } => "log",

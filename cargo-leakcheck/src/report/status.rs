@@ -75,7 +75,10 @@ fn aside(test: &CheckedTest) -> String {
     let some = |measure: Measure, kind| {
         (measure.blocks > 0).then(|| format!("{} B {}", measure.bytes, text::kind(kind)))
     };
+    let lost = totals.definitely_lost + totals.indirectly_lost;
+    let within = matches!(test.memory.verdict, Verdict::Clean) && lost.blocks > 0;
     let parts: Vec<String> = [
+        within.then(|| format!("{} B lost, within the budget", lost.bytes)),
         some(totals.possibly_lost, FindingKind::PossiblyLost),
         some(totals.still_reachable, FindingKind::StillReachable),
         (totals.bad_frees > 0).then(|| text::count(totals.bad_frees, "bad free")),

@@ -39,8 +39,11 @@ struct KnownModule {
 impl Symbolizer {
     /// Makes a symbolizer that tells the user's own code by `own`.
     pub fn new(own: OwnCode) -> Self {
-        // Modules do not change while the run lasts: no `stat` a lookup.
-        let blazesym = blazesym::symbolize::Symbolizer::builder().enable_auto_reload(false).build();
+        // Modules do not change while the run lasts: no `stat` a lookup. Names are demangled in `name`.
+        let blazesym = blazesym::symbolize::Symbolizer::builder()
+            .enable_auto_reload(false)
+            .enable_demangling(false)
+            .build();
         Self { own, blazesym, modules: HashMap::new() }
     }
 

@@ -41,7 +41,7 @@ pub(super) fn look_up(symbolizer: &Symbolizer, module: &str, address: u64) -> Op
                 .inlined
                 .iter()
                 .rev()
-                .map(|call| (call.name.to_string(), call.code_info.as_ref().map(location)))
+                .map(|call| (demangled(&call.name), call.code_info.as_ref().map(location)))
                 .collect(),
         },
         None => Found { function, location: None, inlined: Vec::new() },
@@ -52,7 +52,7 @@ pub(super) fn look_up(symbolizer: &Symbolizer, module: &str, address: u64) -> Op
 /// The name to believe. The debug information's, unless it has only the bare name (`leak<u64>`, as
 /// line tables have it) and the symbol table the whole path.
 fn function(table: Option<&Sym>, debug: Option<&Sym>, address: u64) -> Option<String> {
-    let name = |symbol: &Sym| (!symbol.name.is_empty()).then(|| symbol.name.to_string());
+    let name = |symbol: &Sym| (!symbol.name.is_empty()).then(|| demangled(&symbol.name));
     let covers = |symbol: &&Sym| match symbol.size {
         Some(size) => address.wrapping_sub(symbol.addr) < size as u64,
         // A symbol without a size, found only because it is the nearest one before.
@@ -67,6 +67,15 @@ fn function(table: Option<&Sym>, debug: Option<&Sym>, address: u64) -> Option<St
         (Some(debug), Some(table)) if is_bare(&debug) && table.contains("::") => Some(table),
         (debug, table) => debug.or(table),
     }
+}
+
+/// The name as the user wrote it. Only what is mangled: `f` is also the mangling of a type.
+fn demangled(name: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    let cpp = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok()?.demangle().ok());
+    cpp.flatten().unwrap_or_else(|| name.to_owned())
 }
 
 fn location(info: &CodeInfo) -> Location {
@@ -95,7 +104,17 @@ fn normal(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::normal;
+    use super::{demangled, normal};
+
+    #[test]
+    fn mangled_names_only() {
+        assert_eq!(demangled("_ZN4leak3run17h0123456789abcdefE"), "leak::run");
+        assert_eq!(demangled("_RNvC7mycrate3foo"), "mycrate::foo");
+        assert_eq!(demangled("_ZN3Box3putEi"), "Box::put(int)");
+        for plain in ["f", "main", "St", "_start", "_Z"] {
+            assert_eq!(demangled(plain), plain);
+        }
+    }
 
     #[test]
     fn paths_lose_their_detours() {

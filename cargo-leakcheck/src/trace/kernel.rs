@@ -49,6 +49,12 @@ impl Kernel {
             ("BLOCKS", options.max_blocks),
             ("STACKS", options.max_stacks),
             ("THREADS", options.max_threads),
+            ("BAD_FREES", options.max_bad_frees),
+            // One for each test that runs, and some that are being removed.
+            (
+                "PROCESSES",
+                u32::try_from(options.jobs).unwrap_or(u32::MAX).saturating_mul(2).saturating_add(64),
+            ),
             // Each process has its last pages half empty.
             ("LOG", pages.saturating_mul(2).max(1 << 14)),
         ])?;

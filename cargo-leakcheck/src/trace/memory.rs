@@ -1,6 +1,7 @@
 //! Reading and writing a process's memory.
 
 use std::io::{IoSlice, IoSliceMut};
+use std::os::unix::fs::FileExt as _;
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
@@ -17,6 +18,15 @@ pub fn read(pid: Pid, address: u64, length: usize) -> Vec<u8> {
         }
     }
     bytes.truncate(done);
+    bytes
+}
+
+/// The same of memory that its owner has made inaccessible (mm/gup.c, `FOLL_FORCE`).
+pub fn read_protected(pid: Pid, address: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem"));
+    let count = memory.and_then(|memory| memory.read_at(&mut bytes, address)).unwrap_or(0);
+    bytes.truncate(count);
     bytes
 }
 

@@ -13,7 +13,7 @@ mod process;
 mod sites;
 
 pub(crate) use kernel::{BlockRecord, Kernel, ProcessRecord, ThreadRecord};
-pub(crate) use memory::{read, read_word};
+pub(crate) use memory::{read, read_protected, read_word};
 pub(crate) use process::Process;
 
 pub use follow::block_signals;

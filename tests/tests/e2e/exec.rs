@@ -139,7 +139,8 @@ fn leaves_its_group(workshop: &Workshop) -> Outcome {
 
 fn kept_by_unusual_memory(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("kept", &[])?;
-    for (place, blocks) in [("reused", 1), ("handler", 2)] {
+    let places = [("reused", 1), ("handler", 2), ("data", 1), ("none", 1), ("block", 2)];
+    for (place, blocks) in places {
         let (run, test) = exec(workshop, &[program.as_str(), place])?;
         run.expect(0, &[])?;
         if test.still_reachable.blocks != blocks {
