@@ -4,3 +4,5 @@
 mod chain;
 #[path = "unwind/oracle.rs"]
 mod oracle;
+#[path = "unwind/rules.rs"]
+mod rules;

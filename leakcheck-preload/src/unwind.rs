@@ -210,3 +210,6 @@ impl<'a> Table<'a> {
 fn word(entry: &[u8; MODULE], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*entry.get(at..)?.first_chunk()?))
 }
+
+#[cfg(test)]
+mod tests;
