@@ -1,7 +1,7 @@
 //! The tables by which the preloaded library steps through code without frame pointers, see
 //! [`leakcheck_preload::unwind`]: what `.eh_frame` says of a module, for each range of its code in a row.
 //!
-//! The rules of the System V ABI for AMD64, figure 3.36: `rbp` is register 6, `rsp` 7, the return address 16; a register that is
+//! The rules of the System V ABI for AMD64, section 3.6.2: `rbp` is register 6, `rsp` 7, the return address 16; a register that is
 //! not mentioned has the caller's value if a function must preserve it. What a row cannot hold is marked as
 //! unknown, never approximated.
 
@@ -39,9 +39,8 @@ pub fn rows(data: &[u8], path: &Utf8Path) -> Result<Vec<Row>> {
         .set_got(address_of(".got"));
 
     let mut fdes = read_all(&frames, &bases).map_err(|error| broken(&error))?;
-    // Functions that were found to be the same have an entry each.
+    // Functions that were found to be the same have an entry each: the last one counts.
     fdes.sort_by_key(Fde::initial_address);
-    fdes.dedup_by_key(|fde| fde.initial_address());
     let mut rows = Builder::default();
     let mut context = UnwindContext::new();
     let ends = fdes.iter().skip(1).map(Fde::initial_address).chain([u64::MAX]);
@@ -71,7 +70,7 @@ fn read_all<'a>(frames: &EhFrame<Slice<'a>>, bases: &BaseAddresses) -> gimli::Re
     while let Some(entry) = entries.next()? {
         if let CieOrFde::Fde(partial) = entry {
             let fde = partial.parse(EhFrame::cie_from_offset)?;
-            if fde.initial_address() != 0 && fde.len() != 0 {
+            if fde.initial_address() != 0 && fde.end_address() > fde.initial_address() {
                 fdes.push(fde);
             }
         }

@@ -120,6 +120,17 @@ NOINLINE static void read_line(int count) {
     __asm__ volatile("" ::"r"(line), "r"(length) : "memory");
 }
 
+// What `std::string` calls when it grows: it calls `operator new`, which calls `malloc`.
+extern char *_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_createERmm(void *string, size_t *size, size_t old);
+
+NOINLINE static void grow(int count) {
+    size_t size = count;
+    char string[32];
+    armed = 1;
+    char *text = _ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_createERmm(string, &size, 0);
+    __asm__ volatile("" ::"r"(text) : "memory");
+}
+
 static const struct { const char *name; void (*body)(int); int count; } ways[] = {
     {"qsort", sort, 100},
     {"qsort of many", sort, 100000},
@@ -130,6 +141,7 @@ static const struct { const char *name; void (*body)(int); int count; } ways[] =
     {"strdup", duplicate, 1},
     {"asprintf", print, 1},
     {"getline", read_line, 100},
+    {"string", grow, 100},
 };
 
 static void *in_thread(void *argument) {

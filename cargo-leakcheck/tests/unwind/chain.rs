@@ -71,9 +71,9 @@ fn stacks_through_the_c_library_are_whole() {
     let status = Command::new("cc")
         .args(["-O2", "-fomit-frame-pointer", "-fPIE", "-pie", "-pthread", "-o"])
         .arg(&program)
-        .arg(source)
+        .args([source, "-lstdc++"])
         .status();
-    assert!(status.expect("needs a C compiler").success());
+    assert!(status.expect("needs a C compiler").success(), "needs a C++ compiler's library");
 
     for way in [
         "qsort",
@@ -85,6 +85,7 @@ fn stacks_through_the_c_library_are_whole() {
         "strdup",
         "asprintf",
         "getline",
+        "string",
         "thread",
     ] {
         let stop = Stop::run(&program, way);

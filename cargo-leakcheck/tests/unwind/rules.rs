@@ -11,8 +11,12 @@ fn rows(assembly: &str) -> Vec<Row> {
     let folder = tempfile::tempdir().unwrap();
     let (source, library) = (folder.path().join("code.s"), folder.path().join("code.so"));
     std::fs::write(&source, format!(".text\n{assembly}")).unwrap();
-    // No procedure linkage, no start files: all frames are the source's.
-    let status = Command::new("cc").args(["-shared", "-nostdlib", "-o"]).args([&library, &source]).status();
+    // No procedure linkage, no start files: all frames are the source's. The linker's own table would
+    // have it look for mistakes.
+    let status = Command::new("cc")
+        .args(["-shared", "-nostdlib", "-Wl,--no-eh-frame-hdr", "-o"])
+        .args([&library, &source])
+        .status();
     assert!(status.expect("needs a C compiler").success());
     let data = std::fs::read(library).unwrap();
     let text = object::File::parse(data.as_slice()).unwrap().section_by_name(".text").unwrap().address();
@@ -89,6 +93,31 @@ fn an_entry_with_a_mistake_describes_what_comes_before_it() {
         (4, kind::RSP, 1),
         (5, kind::NONE, 0),
     ]));
+}
+
+#[test]
+fn of_functions_that_overlap_the_one_that_starts_later_counts() {
+    // No assembler writes this: an entry for addresses 0 to 8, whose CFA moves at 1 and 6 (DW_CFA_advance_loc,
+    // DW_CFA_def_cfa_offset), then two for 2 to 5, as of functions that were found to be the same.
+    let entry = |start: u8, size: u8, program: &str| {
+        format!(
+            ".long 2f - 1f\n1: .long 1b - cie\n.long code + {start} - .\n.long {size}\n.byte 0, {program}\n\
+             .balign 8\n2:\n"
+        )
+    };
+    let cie = "cie: .long 2f - 1f\n1: .long 0\n.byte 1\n.string \"zR\"\n.byte 1, 0x78, 16, 1, 0x1b\n\
+               .byte 0x0c, 7, 8, 0x90, 1\n.balign 8\n2:\n";
+    let code = [
+        "code: .skip 16, 0x90\n.section .eh_frame, \"a\", @progbits\n",
+        cie,
+        &entry(0, 8, "0x41, 0x0e, 16, 0x45, 0x0e, 24"),
+        &entry(2, 3, "0x0e, 32"),
+        &entry(2, 3, "0x0e, 32"),
+    ];
+    let rows = rows(&code.concat()).into_iter().map(|row| (row.start, row.kind, row.cfa_offset));
+    let rows: Vec<_> = rows.collect();
+    // Behind the later one nothing is known, as to the C library, which looks for the last start before an address.
+    assert_eq!(rows, [(0, kind::RSP, 1), (1, kind::RSP, 2), (2, kind::RSP, 4), (5, kind::NONE, 0)]);
 }
 
 #[test]
