@@ -18,7 +18,8 @@ pub fn run() -> Result<()> {
         cargo_here().args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     // What users install is what is packaged.
-    let packages = ["leakcheck-common", "leakcheck-macros", "leakcheck", "cargo-leakcheck"];
+    let packages =
+        ["leakcheck-common", "leakcheck-preload", "leakcheck-macros", "leakcheck", "cargo-leakcheck"];
     let packages = packages.into_iter().flat_map(|package| ["--package", package]);
     must(cargo_here().args(["package", "--locked", "--allow-dirty"]).args(packages))?;
     match capture(cargo_here().args(["deny", "--version"])) {

@@ -11,6 +11,7 @@ mod output;
 mod prepare;
 mod process;
 mod sites;
+pub mod unwind;
 
 pub(crate) use kernel::{BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use memory::{read, read_protected, read_word};
