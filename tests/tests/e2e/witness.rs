@@ -66,7 +66,7 @@ fn compare(workshop: &Workshop, program: &Utf8Path, seed: u64, options: &[&str])
     let truth = truth.map_err(|problem| format!("{problem}\n{}", run.describe()))?;
     let differences = truth.differences(&test);
     match differences.is_empty() {
-        true => run.expect(truth.exit_code(), &[]),
+        true => run.expect(truth.exit_code(&test.verdict), &[]),
         false => Err(format!("  it ended by {}\n  {}", truth.end, differences.join("\n  "))),
     }
 }
