@@ -52,12 +52,14 @@ pub fn enter(ctx: &ProbeContext) -> Option<()> {
     Some(())
 }
 
-/// Whether a call that starts below the one in flight is part of it: `realloc` of nothing jumps to
-/// `malloc` with the same stack pointer, all others are called from the C library's own code.
+/// Whether a call that starts below the one in flight is part of it: `realloc` of nothing and `memalign` to
+/// no more than `malloc` aligns to jump to `malloc` with the same stack pointer, all others are called from
+/// the C library's own code.
 #[inline(always)]
 fn is_nested(record: &[u64; thread::WORDS], site: u64, sp: u64) -> bool {
     if sp == record[thread::CALL_SP] {
-        return record[thread::CALL] == site::REALLOC && site == site::ALLOC_SIZE;
+        let call = record[thread::CALL];
+        return (call == site::REALLOC || call == site::ALLOC_ALIGNED) && site == site::ALLOC_SIZE;
     }
     // SAFETY: the helper checks the address.
     let caller = unsafe { bpf_probe_read_user(sp as *const u64) }.unwrap_or(0);

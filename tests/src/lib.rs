@@ -8,3 +8,4 @@ pub mod marker;
 pub mod report;
 pub mod source;
 pub mod tool;
+pub mod truth;

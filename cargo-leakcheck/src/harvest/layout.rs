@@ -157,9 +157,13 @@ fn register_words(r: &nix::libc::user_regs_struct) -> Vec<u64> {
 
 /// The stack that contains `inside`: from the start of its mapping (a guard is below) to the end of
 /// the page that the descriptor at `pointer` begins in, if that is in the same mapping: what lies
-/// behind it in the mapping is other memory that happens to be adjacent.
+/// behind it in the mapping is other memory that happens to be adjacent. A stack that has overflowed ends
+/// in its guard, and begins behind that.
 fn stack_of(mappings: &[Mapping], inside: u64, pointer: u64) -> Option<Range<u64>> {
-    let mapping = mappings.iter().find(|mapping| mapping.range.contains(&inside))?;
+    let mut mapping = mappings.iter().find(|mapping| mapping.range.contains(&inside))?;
+    if !mapping.readable {
+        mapping = mappings.iter().find(|next| next.range.start == mapping.range.end)?;
+    }
     if mapping.path != "[stack]" && pointer >= inside && mapping.range.contains(&pointer) {
         // The descriptor is smaller than a page, and the last thing in it.
         let end = (pointer + 1).next_multiple_of(PAGE).min(mapping.range.end);
@@ -256,8 +260,10 @@ mod tests {
             path: path.into(),
         };
         // The mapping goes on behind the stack: the kernel merges adjacent mappings.
-        let mappings = [mapping(0x10000..0x30000, ""), mapping(0x40000..0x50000, "[stack]")];
+        let guard = Mapping { readable: false, writable: false, ..mapping(0xf000..0x10000, "") };
+        let mappings = [guard, mapping(0x10000..0x30000, ""), mapping(0x40000..0x50000, "[stack]")];
         assert_eq!(stack_of(&mappings, 0x1e000, 0x1f5c0), Some(0x10000..0x20000));
+        assert_eq!(stack_of(&mappings, 0xff00, 0x1f5c0), Some(0x10000..0x20000));
         assert_eq!(stack_of(&mappings, 0x4f000, 0x12340), Some(0x40000..0x50000));
         assert_eq!(stack_of(&mappings, 0x60000, 0x12340), None);
     }

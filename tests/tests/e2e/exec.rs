@@ -26,9 +26,16 @@ pub const TRIALS: &[NamedTrial] = &[
 
 /// Runs a program, with the report on a file of its own.
 fn exec(workshop: &Workshop, program: &[&str]) -> Result<(Run, Test), String> {
+    exec_with(workshop, &[], program)
+}
+
+/// The same, with more options for the tool.
+pub fn exec_with(workshop: &Workshop, options: &[&str], program: &[&str]) -> Result<(Run, Test), String> {
     let folder = tempfile::tempdir_in(workshop.path()).map_err(|problem| problem.to_string())?;
     let json = folder.path().join("report.json").to_string_lossy().into_owned();
-    let mut args = vec!["exec", "--json", &json, "--"];
+    let mut args = vec!["exec", "--json", &json];
+    args.extend(options);
+    args.push("--");
     args.extend(program);
     let run = workshop.run(&args, &[])?;
     let report =

@@ -1,7 +1,8 @@
 //! Runs the tool on every fixture and on bad input, on the real kernel.
 //!
 //! `LEAKCHECK_BIN` names a built tool (otherwise it is built), `LEAKCHECK_E2E_REPEAT` how often each
-//! fixture runs, `LEAKCHECK_E2E_JOBS` with which `-j` (`1,8`). Without privileges the trials fail: a
+//! fixture runs, `LEAKCHECK_E2E_JOBS` with which `-j` (`1,8`), `LEAKCHECK_E2E_SEEDS` the seeds of the random
+//! program (`1-200`). Without privileges the trials fail: a
 //! test that did not run is no test that passed.
 
 mod bad_input;
@@ -11,6 +12,7 @@ mod fixtures;
 mod interrupt;
 mod processes;
 mod selection;
+mod witness;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         }
     };
     let mut trials = fixtures::trials(&workshop);
+    trials.extend(witness::trials(&workshop));
     let lists: [&[NamedTrial]; 4] = [bad_input::TRIALS, exec::TRIALS, interrupt::TRIALS, selection::TRIALS];
     for &(name, run) in lists.into_iter().flatten() {
         trials.push(trial(name.to_owned(), &workshop, run));
