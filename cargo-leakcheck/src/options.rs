@@ -94,9 +94,20 @@ pub enum Ignored {
     Only,
 }
 
+/// What writes allocations down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorder {
+    /// A preloaded library, inside the process.
+    Ledger,
+    /// eBPF programs at probes in the C library.
+    Uprobe,
+}
+
 /// How to trace.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
+    /// What writes allocations down.
+    pub recorder: Recorder,
     /// Tests at a time.
     pub jobs: usize,
     /// Time for one test.

@@ -9,7 +9,7 @@ use camino::Utf8PathBuf;
 
 use crate::error::{Error, Exit, Result};
 use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Ran, Stdio, TestName};
-use crate::options::{Action, BuildOptions, ExecOptions, Options, Selection};
+use crate::options::{Action, BuildOptions, ExecOptions, Options, Recorder, Selection};
 use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
 use crate::snapshot::Snapshot;
@@ -158,9 +158,13 @@ fn check(
         exit if interrupted => exit.max(Exit::Incomplete),
         exit => exit,
     };
+    let recorder = match options.trace.recorder {
+        Recorder::Ledger => "ledger",
+        Recorder::Uprobe => "uprobe",
+    };
     let not_checked = job.not_checked;
     let duration = start.elapsed();
-    Ok((Run { tests, not_checked, duration, recorder: "uprobe", interrupted, exit }, failure))
+    Ok((Run { tests, not_checked, duration, recorder, interrupted, exit }, failure))
 }
 
 fn analyse(

@@ -22,8 +22,6 @@ pub struct Snapshot {
     pub heap: Vec<Memory>,
     /// What could not be seen. Only an empty list can be called clean.
     pub losses: Vec<Loss>,
-    /// Blocks and bytes allocated in the window, freed or not.
-    pub allocated: model::Measure,
 }
 
 /// An allocated block.
@@ -153,6 +151,18 @@ pub enum Loss {
     /// The log of a process was full.
     #[error("{} not listed because the log is full; use --max-blocks", model::count(*.count, "record"))]
     Log {
+        /// How many.
+        count: u64,
+    },
+    /// Blocks for which the ledger found no memory.
+    #[error("{} not recorded because the process has no memory left for it", model::count(*.count, "block"))]
+    LedgerBlocks {
+        /// How many.
+        count: u64,
+    },
+    /// The same of call stacks.
+    #[error("{} not recorded because the process has no memory left for it", model::count(*.count, "call stack"))]
+    LedgerStacks {
         /// How many.
         count: u64,
     },

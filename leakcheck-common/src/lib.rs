@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -69,7 +69,11 @@ pub mod block {
     pub const FLAG_WINDOW: u64 = 2;
 }
 
-/// Words of a process record. All count up from zero.
+/// Bits of threads in one entry of the `WINDOW` table: bit `n % 64` of word `n / 64` is 1 while what
+/// thread `n` allocates counts. There are entries for every thread id (`PID_MAX_LIMIT`).
+pub const WINDOW_BITS: usize = 1 << 15;
+
+/// Words of a process record. All but [`process::LEDGER`] count up from zero.
 pub mod process {
     /// Live blocks that were allocated in the window.
     pub const WINDOW_LIVE: usize = 0;
@@ -81,10 +85,8 @@ pub mod process {
     pub const BAD_FREES: usize = 3;
     /// Test bodies entered.
     pub const BODIES: usize = 4;
-    /// Blocks allocated in the window.
-    pub const ALLOCATIONS: usize = 5;
-    /// Bytes allocated in the window.
-    pub const ALLOCATED_BYTES: usize = 6;
+    /// Address of the ledger's counter of blocks in the process, 0 without a ledger.
+    pub const LEDGER: usize = 5;
     /// Blocks lost because the block table was full.
     pub const LOST_BLOCKS: usize = 7;
     /// Call stacks lost because the stack table was full.

@@ -26,9 +26,9 @@ pub fn mark(ctx: &ProbeContext) -> Option<()> {
                 record[thread::BODY_SP] = sp;
                 record[thread::IN_WINDOW] = 1;
                 if current.fetch_add(process::BODIES, 1) == Some(0) {
-                    let so_far = current.fetch_add(process::LOGGED_BLOCKS, 0)?;
-                    current.count(process::BEFORE_BODY, so_far);
+                    current.count(process::BEFORE_BODY, current.addresses()?);
                 }
+                current.set_window(true)?;
             }
             false
         }
@@ -41,6 +41,7 @@ pub fn mark(ctx: &ProbeContext) -> Option<()> {
     if ended {
         record[thread::BODY_SP] = 0;
         record[thread::IN_WINDOW] = 0;
+        current.set_window(false)?;
     }
     Some(())
 }

@@ -1,10 +1,11 @@
 //! The tables, and who is running.
 
-use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, bpf_pidns_info};
+use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_pidns_info};
+use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
-use leakcheck_common::{LOG_PAGE_WORDS, bad_free, block, process, stack, thread};
+use leakcheck_common::{LOG_PAGE_WORDS, WINDOW_BITS, bad_free, block, process, stack, thread};
 
 /// Thread id to thread record; made and removed by the tracer.
 #[map]
@@ -38,6 +39,10 @@ pub static BAD_FREES: HashMap<[u64; 2], [u64; bad_free::WORDS]> =
 #[map]
 pub static LOG: HashMap<[u32; 2], [u64; LOG_PAGE_WORDS]> =
     HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
+
+/// Which threads are in a test body, in memory that the ledger of a test process maps.
+#[map]
+static WINDOW: Array<[u64; WINDOW_BITS / 64]> = Array::with_max_entries(128, BPF_F_MMAPABLE);
 
 /// An empty log page to copy from: it does not fit on the stack.
 #[map]
@@ -79,6 +84,37 @@ impl Current {
         // SAFETY: only the thread itself writes to its record while it runs, so no other reference
         // to it is in use; the map keeps the value for as long as the program runs.
         Some(unsafe { &mut *record })
+    }
+
+    /// Says in the window bits whether what the running thread allocates counts.
+    #[inline(always)]
+    pub fn set_window(self, open: bool) -> Option<()> {
+        use core::intrinsics::{AtomicOrdering::SeqCst, atomic_and, atomic_or};
+        let words = WINDOW.get_ptr_mut(self.thread / WINDOW_BITS as u32)?;
+        let bit = 1 << (self.thread % 64);
+        // SAFETY: the remainder is below the number of words; the words are only changed atomically.
+        unsafe {
+            let word = words.cast::<u64>().add(self.thread as usize % WINDOW_BITS / 64);
+            if open {
+                atomic_or::<u64, u64, { SeqCst }>(word, bit);
+            } else {
+                atomic_and::<u64, u64, { SeqCst }>(word, !bit);
+            }
+        }
+        Some(())
+    }
+
+    /// How many addresses the running process has been given so far.
+    #[inline(always)]
+    pub fn addresses(self) -> Option<u64> {
+        let record = PROCESSES.get_ptr(&self.process)?;
+        // SAFETY: the map keeps the value for as long as the program runs; the helper checks the address.
+        unsafe {
+            match (*record)[process::LEDGER] {
+                0 => Some((*record)[process::LOGGED_BLOCKS]),
+                ledger => bpf_probe_read_user(ledger as *const u64).ok(),
+            }
+        }
     }
 
     /// Adds to a counter of the running process.

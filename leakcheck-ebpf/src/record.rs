@@ -34,8 +34,6 @@ pub fn allocated(
             call_stack(ctx, current, record, None)
         };
         current.count(process::WINDOW_LIVE, 1);
-        current.count(process::ALLOCATIONS, 1);
-        current.count(process::ALLOCATED_BYTES, size);
     }
     // SAFETY: a helper without arguments.
     let value = [size, flags, hash, unsafe { bpf_ktime_get_ns() }];

@@ -75,7 +75,15 @@ impl Workshop {
     /// A command `cargo-leakcheck leakcheck ARGS`, outside of any cargo.
     pub fn command(&self, args: &[&str]) -> Result<Command, String> {
         let mut command = Command::new(self.tool()?);
-        command.arg("leakcheck").args(args).stdin(Stdio::null()).current_dir(self.path());
+        let (name, rest) = args.split_at(args.iter().take_while(|arg| **arg == "exec").count().min(1));
+        command.arg("leakcheck").args(name);
+        if let Ok(recorder) = env::var("LEAKCHECK_E2E_RECORDER")
+            && args.first() != Some(&"list")
+            && !args.contains(&"--recorder")
+        {
+            command.args(["--recorder", &recorder]);
+        }
+        command.args(rest).stdin(Stdio::null()).current_dir(self.path());
         clean_environment(&mut command);
         Ok(command)
     }

@@ -13,6 +13,8 @@ pub fn run() -> Result<()> {
     for folder in ["leakcheck-ebpf", "fixtures", "examples/leaky"] {
         must(cargo().args(["fmt", "--all", "--check"]).current_dir(repository().join(folder)))?;
     }
+    let ledger = repository().join("leakcheck-preload/ledger/lib.rs");
+    must(std::process::Command::new("rustfmt").args(["--check", "--edition", "2024"]).arg(ledger))?;
     must(cargo_here().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     must(
         cargo_here().args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"),

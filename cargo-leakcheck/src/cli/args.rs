@@ -201,16 +201,19 @@ pub struct RunArgs {
     /// When to colour [default: auto, on a terminal]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
     pub color: Option<ColorArg>,
-    /// Blocks remembered at a time, freed ones too, over all running tests
+    /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library
+    #[arg(long, value_name = "auto|ledger|uprobe", default_value = "auto", hide_possible_values = true)]
+    pub recorder: RecorderArg,
+    /// Blocks remembered at a time, freed ones too, over all running tests (uprobe recorder)
     #[arg(long, value_name = "N", default_value_t = 2_097_152, value_parser = table_size())]
     pub max_blocks: u32,
-    /// Different call stacks of a run
+    /// Different call stacks of a run (uprobe recorder)
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = table_size())]
     pub max_stacks: u32,
     /// Threads that can be alive at a time, over all running tests
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
     pub max_threads: u32,
-    /// Bad frees remembered at a time, over all running tests
+    /// Bad frees remembered at a time, over all running tests (uprobe recorder)
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
     pub max_bad_frees: u32,
     /// Probe functions at their first instruction (for the benchmark)
@@ -223,6 +226,13 @@ pub enum ColorArg {
     Auto,
     Always,
     Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecorderArg {
+    Auto,
+    Ledger,
+    Uprobe,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -12,11 +12,11 @@ use std::path::PathBuf;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use self::args::{CargoArgs, Cli, ColorArg, Command, CountArg, RunArgs, SelectArgs, TestArgs};
+use self::args::{CargoArgs, Cli, ColorArg, Command, CountArg, RecorderArg, RunArgs, SelectArgs, TestArgs};
 use self::libtest::LibtestArgs;
 use crate::error::{Error, Result};
 use crate::options::{
-    Action, BuildOptions, Color, Count, Environment, ExecOptions, Ignored, JudgeOptions, Options,
+    Action, BuildOptions, Color, Count, Environment, ExecOptions, Ignored, JudgeOptions, Options, Recorder,
     ReportOptions, Selection, TraceOptions,
 };
 
@@ -141,6 +141,10 @@ fn run(
     surroundings: &Surroundings,
 ) -> (TraceOptions, JudgeOptions, ReportOptions) {
     let trace = TraceOptions {
+        recorder: match run.recorder {
+            RecorderArg::Auto | RecorderArg::Ledger => Recorder::Ledger,
+            RecorderArg::Uprobe => Recorder::Uprobe,
+        },
         jobs: run.jobs.or(threads).map_or(surroundings.cpus, NonZeroUsize::get),
         timeout: run.timeout,
         max_blocks: run.max_blocks,

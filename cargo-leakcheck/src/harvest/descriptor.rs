@@ -15,8 +15,8 @@ pub const DESCRIPTOR: u64 = 0xa00;
 pub struct Descriptor {
     /// Its address, which is the thread pointer.
     pub address: u64,
-    /// When the thread was created, `CLOCK_MONOTONIC` in nanoseconds; none when it has finished.
-    pub created_ns: Option<u64>,
+    /// When the thread was created, by the clock of the blocks; none when it has finished.
+    pub created: Option<u64>,
 }
 
 /// Blanks what threads were started with. glibc keeps the argument in the descriptor, behind the
@@ -39,7 +39,7 @@ pub fn forget_arguments(
             let function = value(word);
             if code.iter().any(|code| code.contains(&function))
                 && let Some(argument) = words.next()
-                && descriptor.created_ns.is_none_or(|created| {
+                && descriptor.created.is_none_or(|created| {
                     block_at(blocks, value(argument)).is_some_and(|block| block.time_ns > created)
                 })
             {
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     /// A descriptor behind two words of other memory: a function, what it was started with, a word.
-    fn started_with(argument: u64, created_ns: Option<u64>) -> u64 {
-        let descriptors = [Descriptor { address: 0x9010, created_ns }];
+    fn started_with(argument: u64, created: Option<u64>) -> u64 {
+        let descriptors = [Descriptor { address: 0x9010, created }];
         let code = [0x4000..0x5000, 0x6000..0x7000];
         let block = |address, time_ns| Block {
             address,

@@ -32,23 +32,25 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Finds the root set; `addresses` are all that were ever allocated, and whether they still are.
+    /// Finds the root set; `addresses` are all that were ever allocated, and whether they still are;
+    /// `taken` is memory that is none of the program's.
     pub fn of(
         process: &Process,
         reader: Pid,
         threads: &Threads,
         mappings: &[Mapping],
         mut addresses: Vec<(u64, bool)>,
+        mut taken: Vec<Range<u64>>,
     ) -> Self {
         addresses.sort_unstable();
         let libc = process.libraries.as_ref().map(|libraries| libraries.libc.path.to_string());
         let code = mappings.iter().filter(|mapping| mapping.executable).map(|mapping| mapping.range.clone());
-        let running = threads.held.iter().map(|thread| Descriptor {
-            address: thread.registers.fs_base,
-            created_ns: Some(thread.created_ns),
-        });
+        let running = threads
+            .held
+            .iter()
+            .map(|thread| Descriptor { address: thread.registers.fs_base, created: Some(thread.created) });
         let finished = threads.finished.iter();
-        let finished = finished.map(|&address| Descriptor { address, created_ns: None });
+        let finished = finished.map(|&address| Descriptor { address, created: None });
         let mut layout = Self {
             roots: Vec::new(),
             registers: Vec::new(),
@@ -56,8 +58,6 @@ impl Layout {
             descriptors: running.chain(finished).collect(),
             code: code.collect(),
         };
-        // Ranges that are accounted for, taken out of the mappings that hold them.
-        let mut taken: Vec<Range<u64>> = Vec::new();
         let main_stack = mappings.iter().find(|mapping| mapping.path == "[stack]");
         for thread in &threads.held {
             let kind = if thread.id == process.pid || thread.registers.orig_rax == EXIT_GROUP {

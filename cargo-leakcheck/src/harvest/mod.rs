@@ -4,18 +4,22 @@
 mod arena;
 mod descriptor;
 mod layout;
+mod ledger;
 mod pages;
 mod proc;
+mod records;
 
 pub use proc::{is_executing, is_zombie, mappings, process_of, threads_of};
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use leakcheck_common::{bad_free, block, process, site, thread};
+use leakcheck_common::{block, process, site, thread};
 use nix::libc::user_regs_struct;
 use nix::unistd::Pid;
 
-use crate::model::{Measure, Window};
+use crate::model::Window;
+use records::Records;
+
 use crate::snapshot::{BadFree, Block, CallStack, Loss, Mapping, Snapshot};
 use crate::trace::{BlockRecord, Kernel, Process, ProcessRecord, ThreadRecord};
 
@@ -29,8 +33,8 @@ pub(crate) struct HeldThread {
     pub id: Pid,
     /// Its registers in user mode.
     pub registers: user_regs_struct,
-    /// When it was created, `CLOCK_MONOTONIC` in nanoseconds.
-    pub created_ns: u64,
+    /// When it was created, by the clock that the recorder takes for blocks.
+    pub created: u64,
     /// Stack pointer and saved registers at the entry of `exit`, if it called that.
     pub exit: Option<[u64; 7]>,
     /// The old block of a `realloc` that its end has cut short: it is still there.
@@ -38,14 +42,14 @@ pub(crate) struct HeldThread {
 }
 
 impl HeldThread {
-    fn new(id: Pid, registers: user_regs_struct, created_ns: u64, record: &ThreadRecord) -> Self {
+    fn new(id: Pid, registers: user_regs_struct, created: u64, record: &ThreadRecord) -> Self {
         let exit: [u64; 7] = record[thread::EXIT_SP..][..7].try_into().expect("seven words");
         let saved: BlockRecord = record[thread::SAVED..][..block::WORDS].try_into().expect("a block");
         let in_realloc = record[thread::CALL] == site::REALLOC && record[thread::HAS_SAVED] == 1;
         Self {
             id,
             registers,
-            created_ns,
+            created,
             exit: (exit[0] >= registers.rsp).then_some(exit),
             interrupted: in_realloc.then_some((record[thread::CALL_POINTER], saved)),
         }
@@ -65,7 +69,8 @@ impl Threads {
     fn of(kernel: &Kernel, process: &Process) -> Self {
         let held = process.threads.iter().filter_map(|(id, thread)| {
             let record = kernel.thread(*id).unwrap_or([0; thread::WORDS]);
-            Some(HeldThread::new(*id, thread.at_exit?, thread.created_ns, &record))
+            let created = if process.control.is_some() { thread.created_stamp } else { thread.created_ns };
+            Some(HeldThread::new(*id, thread.at_exit?, created, &record))
         });
         let held: Vec<HeldThread> = held.collect();
         let used: BTreeSet<u64> = held.iter().map(|thread| thread.registers.fs_base).collect();
@@ -77,55 +82,51 @@ impl Threads {
 /// Takes the snapshot of a process all of whose threads are kept at their exits.
 ///
 /// A process whose window has left no block alive, and that freed nothing it should not, needs no
-/// more than its counters.
+/// more than what its recorder says.
 pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
     let Ok(counters) = kernel.process(process.pid) else {
         let reason = "the kernel side has no record of it".into();
         return Snapshot { losses: vec![Loss::NoCanary { reason }], ..Snapshot::default() };
     };
-    let mut snapshot = Snapshot {
-        losses: losses(process, &counters),
-        allocated: Measure {
-            bytes: counters[process::ALLOCATED_BYTES],
-            blocks: counters[process::ALLOCATIONS],
-        },
-        ..Snapshot::default()
-    };
+    let mut snapshot = Snapshot { losses: losses(process, &counters), ..Snapshot::default() };
     let threads = Threads::of(kernel, process);
-    if counters[process::WINDOW_LIVE] == 0
-        && counters[process::BAD_FREES] == 0
-        && threads.held.iter().all(|thread| thread.interrupted.is_none())
-    {
-        return snapshot;
-    }
     let Some(reader) = threads.held.first().map(|thread| thread.id) else {
         snapshot.losses.push(Loss::Vanished { reason: "no thread of it is left".into() });
         return snapshot;
     };
+    let mut records = match Records::of(kernel, process, reader) {
+        Ok(records) => records,
+        Err(reason) => {
+            snapshot.losses.push(Loss::NoCanary { reason });
+            return snapshot;
+        }
+    };
+    snapshot.losses.extend(records.losses());
+    if process.canary.is_some_and(|canary| !records.has_canary(canary)) {
+        snapshot.losses.push(Loss::NoCanary { reason: "malloc returned it unseen".into() });
+    }
+    if !records.is_worth_reading() && threads.held.iter().all(|thread| thread.interrupted.is_none()) {
+        return snapshot;
+    }
     match mappings(reader) {
         Ok(mappings) => snapshot.mappings = mappings,
         Err(error) => snapshot.losses.push(Loss::Vanished { reason: error.to_string() }),
     }
-    let mut known = records(kernel, process, &counters);
+    let mut known = records.blocks();
     known.extend(threads.held.iter().filter_map(|thread| thread.interrupted));
-    let mut stacks = Stacks::new(kernel, process.pid, &snapshot.mappings, &process.history);
+    let bad_frees = records.bad_frees();
+    let mut stacks = Stacks::new(&records, &snapshot.mappings, &process.history);
     snapshot.blocks = live_blocks(process, &known, &mut stacks);
-    snapshot.bad_frees = kernel
-        .bad_frees(process.pid, &counters)
+    snapshot.bad_frees = bad_frees
         .into_iter()
-        // A block that found no room in the table is freed as one that never was.
-        .filter(|record| record[bad_free::DOUBLE] != 0 || counters[process::LOST_BLOCKS] == 0)
-        .map(|record| BadFree {
-            address: record[bad_free::ADDRESS],
-            double: record[bad_free::DOUBLE] != 0,
-            stack: stacks.index(record[bad_free::STACK]),
-        })
+        .map(|(address, double, stack)| BadFree { address, double, stack: stacks.index(stack) })
         .collect();
     snapshot.stacks = stacks.stacks;
     if snapshot.blocks.iter().any(|block| block.in_window) {
         mark_runtime_blocks(reader, &threads, &mut snapshot.blocks);
         let addresses = known.iter().map(|(address, record)| (*address, is_live(record))).collect();
-        let layout = layout::Layout::of(process, reader, &threads, &snapshot.mappings, addresses);
+        let own = records.memory();
+        let layout = layout::Layout::of(process, reader, &threads, &snapshot.mappings, addresses, own);
         let (roots, unread) = layout.read_roots(reader, &snapshot.blocks);
         snapshot.roots = roots;
         snapshot.losses.extend(unread);
@@ -146,19 +147,9 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
     snapshot
 }
 
+/// What could not be seen, whatever the recorder is.
 fn losses(process: &Process, counters: &ProcessRecord) -> Vec<Loss> {
     let mut losses = Vec::new();
-    let mut lost = |word: usize, loss: fn(u64) -> Loss| {
-        if counters[word] > 0 {
-            losses.push(loss(counters[word]));
-        }
-    };
-    lost(process::LOST_BLOCKS, |count| Loss::Blocks { count });
-    lost(process::LOST_STACKS, |count| Loss::Stacks { count });
-    lost(process::UNREAD_STACKS, |count| Loss::UnreadStacks { count });
-    lost(process::LOST_FREES, |count| Loss::BadFrees { count });
-    lost(process::LOST_RESULTS, |count| Loss::Results { count });
-    lost(process::LOST_LOG, |count| Loss::Log { count });
     let planned = process.losses.iter().any(|loss| matches!(loss, Loss::NoCanary { .. }));
     if process.canary.is_none() && !planned {
         losses.push(Loss::NoCanary { reason: "it ended before its entry point".into() });
@@ -172,12 +163,6 @@ fn losses(process: &Process, counters: &ProcessRecord) -> Vec<Loss> {
         }
     }
     losses
-}
-
-/// Every address that was ever allocated, with its last record.
-fn records(kernel: &Kernel, process: &Process, counters: &ProcessRecord) -> HashMap<u64, BlockRecord> {
-    let addresses = kernel.addresses(process.pid, counters).into_iter();
-    addresses.filter_map(|address| Some((address, kernel.block(process.pid, address)?))).collect()
 }
 
 fn is_live(record: &BlockRecord) -> bool {
@@ -230,15 +215,14 @@ fn mark_runtime_blocks(reader: Pid, threads: &Threads, blocks: &mut [Block]) {
 
 /// The call stacks that a snapshot refers to.
 struct Stacks<'a> {
-    kernel: &'a Kernel,
-    pid: Pid,
+    records: &'a Records<'a>,
     code: Vec<std::ops::Range<u64>>,
     by_hash: HashMap<u64, Option<usize>>,
     stacks: Vec<CallStack>,
 }
 
 impl<'a> Stacks<'a> {
-    fn new(kernel: &'a Kernel, pid: Pid, now: &[Mapping], before: &[Mapping]) -> Self {
+    fn new(records: &'a Records<'a>, now: &[Mapping], before: &[Mapping]) -> Self {
         let all: HashSet<(u64, u64)> = now
             .iter()
             .chain(before)
@@ -246,7 +230,7 @@ impl<'a> Stacks<'a> {
             .map(|mapping| (mapping.range.start, mapping.range.end))
             .collect();
         let code = all.into_iter().map(|(start, end)| start..end).collect();
-        Self { kernel, pid, code, by_hash: HashMap::new(), stacks: Vec::new() }
+        Self { records, code, by_hash: HashMap::new(), stacks: Vec::new() }
     }
 
     /// The index of a recorded stack; none if it was not taken or lost.
@@ -257,7 +241,7 @@ impl<'a> Stacks<'a> {
         if let Some(index) = self.by_hash.get(&hash) {
             return *index;
         }
-        let index = self.kernel.stack(self.pid, hash).map(|mut frames| {
+        let index = self.records.stack(hash).map(|mut frames| {
             // Where a stack was taken at a function's very first instruction, the kernel has read the
             // caller as well. (No function calls two others, one below the other, by one instruction.)
             if frames.len() > 1 && frames[0] == frames[1] {

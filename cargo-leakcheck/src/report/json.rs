@@ -211,8 +211,8 @@ fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
 /// The public name of a kind of loss.
 fn kind(loss: &Loss) -> &'static str {
     match loss {
-        Loss::Blocks { .. } => "blocks",
-        Loss::Stacks { .. } => "stacks",
+        Loss::Blocks { .. } | Loss::LedgerBlocks { .. } => "blocks",
+        Loss::Stacks { .. } | Loss::LedgerStacks { .. } => "stacks",
         Loss::UnreadStacks { .. } => "unread_stacks",
         Loss::BadFrees { .. } => "bad_frees",
         Loss::Results { .. } => "results",

@@ -60,6 +60,12 @@ pub fn sent_by_kernel(pid: Pid) -> bool {
     nix::sys::ptrace::getsiginfo(pid).is_ok_and(|info| info.si_code == libc::SI_KERNEL)
 }
 
+/// The time stamp counter, which the ledger writes down with each block.
+pub fn time_stamp() -> u64 {
+    // SAFETY: every x86_64 processor has the instruction.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
 /// Reads a word of a tracee, its code included.
 pub fn read_word(pid: Pid, address: u64) -> Result<u64, Errno> {
     Ok(nix::sys::ptrace::read(pid, address as *mut libc::c_void)?.cast_unsigned())

@@ -19,6 +19,8 @@ pub struct Program {
     pub directory: CString,
     /// Standard input, output and error.
     pub stdio: [Arc<OwnedFd>; 3],
+    /// One more descriptor, and its number in the child.
+    pub extra: Option<(Arc<OwnedFd>, RawFd)>,
 }
 
 /// A child process that has not yet executed its program.
@@ -100,6 +102,7 @@ struct Child {
     environment: *const *const c_char,
     directory: *const c_char,
     stdio: [RawFd; 3],
+    extra: [RawFd; 2],
     wait: RawFd,
     go: RawFd,
     status: RawFd,
@@ -119,6 +122,7 @@ impl Request {
             environment: environment.as_ptr(),
             directory: program.directory.as_ptr(),
             stdio: [0, 1, 2].map(|number: usize| program.stdio[number].as_raw_fd()),
+            extra: program.extra.as_ref().map_or([-1; 2], |(fd, number)| [fd.as_raw_fd(), *number]),
             wait: self.wait.as_raw_fd(),
             go: self.go,
             status: self.status.as_raw_fd(),
@@ -158,6 +162,11 @@ extern "C" fn run_child(child: *mut c_void) -> c_int {
         libc::close(child.go);
         for (number, fd) in (0..).zip(child.stdio) {
             libc::dup2(fd, number);
+        }
+        let [extra, number] = child.extra;
+        // A number that is in use, or not allowed, stays without: whoever looks there finds out.
+        if extra >= 0 && ![child.wait, child.status].contains(&number) {
+            libc::dup2(extra, number);
         }
         tell(libc::getpid());
         let mut byte = 0u8;

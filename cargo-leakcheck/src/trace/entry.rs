@@ -2,7 +2,7 @@
 //! its constructors has run. Here our entry is taken out of the environment, and the canary block
 //! is planted.
 
-use leakcheck_common::{CANARY_SIZE, block, thread};
+use leakcheck_common::{CANARY_SIZE, thread};
 use nix::sys::ptrace::{getregs, setregs};
 use nix::unistd::Pid;
 
@@ -60,17 +60,8 @@ pub fn trapped(kernel: &mut Kernel, process: &mut Process) -> bool {
             true
         }
         Phase::Canary { entry, word, registers: saved } if registers.rip == entry + 1 => {
-            match kernel.block(process.pid, registers.rax) {
-                Some(record)
-                    if record[block::SIZE] == CANARY_SIZE && record[block::FLAGS] & block::FLAG_LIVE != 0 =>
-                {
-                    process.canary = Some(registers.rax);
-                }
-                _ => {
-                    let reason = format!("malloc returned {:#x} unseen", registers.rax);
-                    process.losses.push(Loss::NoCanary { reason });
-                }
-            }
+            // The harvest looks whether it is there.
+            process.canary = Some(registers.rax);
             set_window(kernel, process, process.test.window == Window::Process);
             resume(process.pid, entry, word, *saved);
             true
@@ -86,11 +77,11 @@ pub fn trapped(kernel: &mut Kernel, process: &mut Process) -> bool {
 /// breakpoint.
 fn plant(
     kernel: &mut Kernel,
-    process: &Process,
+    process: &mut Process,
     registers: nix::libc::user_regs_struct,
     entry: u64,
 ) -> Result<(), String> {
-    let libraries = process.libraries.as_ref().ok_or("the binary is not covered")?;
+    let libraries = process.libraries.clone().ok_or("the binary is not covered")?;
     let mappings = harvest::mappings(process.pid).map_err(|error| error.to_string())?;
     let of = |library: &Library| {
         let path = library.path.clone();
@@ -101,7 +92,7 @@ fn plant(
     let (Some(first), Some(libc)) = (first, code(&libraries.libc)) else {
         return Err("the private copy of the C library was not loaded".into());
     };
-    hide(process.pid, registers.rsp, &mappings, &libraries.preload());
+    hide(process.pid, registers.rsp, &mappings, &libraries.preload(process.ledger.as_deref()));
     let mut record = kernel.thread(process.pid).map_err(|error| error.to_string())?;
     record[thread::LIBC_START] = libc.start;
     record[thread::LIBC_SIZE] = libc.end - libc.start;
@@ -112,8 +103,17 @@ fn plant(
     record[thread::IN_WINDOW] = 0;
     kernel.set_thread(process.pid, &record).map_err(|error| error.to_string())?;
 
+    let mut malloc = first.range.start + libraries.malloc;
+    if let Some(ledger) = &process.ledger {
+        let (control, enter) = ledger.introduce(process.pid, &mappings)?;
+        malloc = enter;
+        kernel
+            .set_ledger(process.pid, control + leakcheck_preload::layout::control::BLOCKS as u64 * 8)
+            .map_err(|error| error.to_string())?;
+        process.control = Some(control);
+    }
     let mut call = registers;
-    call.rip = first.range.start + libraries.malloc;
+    call.rip = malloc;
     call.rdi = CANARY_SIZE;
     // Below the red zone, aligned as the ABI wants it at a function's entry.
     call.rsp = ((registers.rsp - 256) & !15) - 8;

@@ -4,18 +4,20 @@ use std::collections::HashMap as StdHashMap;
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use camino::Utf8Path;
 use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, bad_free, block, process, stack, thread};
+use leakcheck_preload::layout::WINDOW_BYTES;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use super::object::{self, refused};
 use super::sites::{Program, Site};
 use crate::error::{Error, Result};
-use crate::options::TraceOptions;
-use crate::sys;
+use crate::options::{Recorder, TraceOptions};
+use crate::sys::{self, SharedBits};
 
 /// Words of a process record.
 pub type ProcessRecord = [u64; process::WORDS];
@@ -34,6 +36,9 @@ pub struct Kernel {
     stacks: Table<[u64; 2], [u64; stack::WORDS]>,
     bad_frees: Table<[u64; 2], [u64; bad_free::WORDS]>,
     log: Table<[u32; 2], [u64; LOG_PAGE_WORDS]>,
+    /// Which threads are in the window, for the ledger.
+    window: SharedBits,
+    window_fd: Arc<OwnedFd>,
     /// Held because the programs use it.
     _namespace: Array<MapData, [u64; 2]>,
 }
@@ -45,18 +50,20 @@ impl Kernel {
     /// No privileges, or the kernel refuses the programs or the tables.
     pub fn load(options: &TraceOptions) -> Result<Self> {
         let pages = options.max_blocks / LOG_PAGE_WORDS as u32;
+        // With the ledger nobody writes to them.
+        let used = |entries: u32| if options.recorder == Recorder::Uprobe { entries } else { 1 };
         let loaded = object::load(&[
-            ("BLOCKS", options.max_blocks),
-            ("STACKS", options.max_stacks),
+            ("BLOCKS", used(options.max_blocks)),
+            ("STACKS", used(options.max_stacks)),
             ("THREADS", options.max_threads),
-            ("BAD_FREES", options.max_bad_frees),
+            ("BAD_FREES", used(options.max_bad_frees)),
             // One for each test that runs, and some that are being removed.
             (
                 "PROCESSES",
                 u32::try_from(options.jobs).unwrap_or(u32::MAX).saturating_mul(2).saturating_add(64),
             ),
             // Each process has its last pages half empty.
-            ("LOG", pages.saturating_mul(2).max(1 << 14)),
+            ("LOG", used(pages.saturating_mul(2).max(1 << 14))),
         ])?;
         let mut tables = loaded.tables;
         let namespace = fs_err::metadata("/proc/self/ns/pid")
@@ -66,6 +73,13 @@ impl Kernel {
         settings
             .set(0, [kernel_device(namespace.dev()), namespace.ino()], 0)
             .map_err(|error| refused("PID_NAMESPACE", &error))?;
+        let window_fd = take(&mut tables, "WINDOW")
+            .fd()
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|source| Error::System { call: "duplicating table WINDOW".into(), source })?;
+        let window = SharedBits::map(&window_fd, WINDOW_BYTES / 8)
+            .map_err(|source| Error::System { call: "mapping table WINDOW".into(), source })?;
         Ok(Self {
             programs: loaded.programs,
             links: Vec::new(),
@@ -75,6 +89,8 @@ impl Kernel {
             stacks: Table::take(&mut tables, "STACKS")?,
             bad_frees: Table::take(&mut tables, "BAD_FREES")?,
             log: Table::take(&mut tables, "LOG")?,
+            window,
+            window_fd: Arc::new(window_fd),
             _namespace: settings,
         })
     }
@@ -135,14 +151,28 @@ impl Kernel {
     }
 
     /// Replaces the record of a thread that does not run.
-    pub fn set_thread(&mut self, thread: Pid, record: &ThreadRecord) -> Result<(), MapError> {
-        self.threads.insert(key(thread), record)
+    pub fn set_thread(&mut self, id: Pid, record: &ThreadRecord) -> Result<(), MapError> {
+        self.window.set(key(id) as usize, record[thread::IN_WINDOW] != 0);
+        self.threads.insert(key(id), record)
+    }
+
+    /// The window bits, to be mapped by a ledger.
+    pub fn window(&self) -> Arc<OwnedFd> {
+        self.window_fd.clone()
+    }
+
+    /// Tells the kernel side where the ledger of a process counts its blocks.
+    pub fn set_ledger(&mut self, pid: Pid, address: u64) -> Result<(), MapError> {
+        let mut record = self.process(pid)?;
+        record[process::LEDGER] = address;
+        self.processes.insert(key(pid), &record)
     }
 
     /// Forgets a thread that has ended.
     pub fn remove_thread(&mut self, thread: Pid) {
         // One that was never added is as good as removed.
         let _ = self.threads.remove(&key(thread));
+        self.window.set(key(thread) as usize, false);
     }
 
     /// The counters of a process.

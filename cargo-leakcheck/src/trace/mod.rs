@@ -4,6 +4,7 @@
 mod entry;
 mod follow;
 mod kernel;
+mod ledger;
 mod memory;
 mod object;
 mod outer;
@@ -77,7 +78,7 @@ pub fn run(
     sink: &mut dyn FnMut(Event),
 ) -> Result<bool> {
     let mut kernel = kernel.0.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    let prepare = || prepare::Prepared::new(&mut kernel, tests, options.probe_at_entry);
+    let prepare = || prepare::Prepared::new(&mut kernel, tests, options);
     let prepared = interrupts
         .watch(prepare)
         .map_err(|source| Error::System { call: "starting a thread".into(), source })??;

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::kernel::Kernel;
-use super::sites::Code;
+use super::ledger::Ledger;
+use super::sites::{Code, Program};
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, TestBinary, Window};
+use crate::options::{Recorder, TraceOptions};
 use crate::scratch::Scratch;
 
 const LIBC: &str = "libc.so.6";
@@ -47,9 +49,14 @@ impl Libraries {
         std::iter::once(&*self.libc).chain(self.cxx.as_deref())
     }
 
-    /// The value of `LD_PRELOAD` that loads them.
-    pub fn preload(&self) -> String {
-        self.iter().map(|library| library.path.as_str()).collect::<Vec<_>>().join(":")
+    /// The value of `LD_PRELOAD` that loads them, and the ledger before them.
+    pub fn preload(&self, ledger: Option<&Ledger>) -> String {
+        let ledger = ledger.map(|ledger| ledger.path.as_str());
+        ledger
+            .into_iter()
+            .chain(self.iter().map(|library| library.path.as_str()))
+            .collect::<Vec<_>>()
+            .join(":")
     }
 }
 
@@ -62,6 +69,11 @@ pub struct Prepared {
     /// Copies by what they are copies of, with the address of `malloc` in them.
     libraries: HashMap<Utf8PathBuf, (Arc<Library>, u64)>,
     binaries: HashMap<Utf8PathBuf, Coverage>,
+    /// The ledger, where that is the recorder.
+    ledger: Option<Arc<Ledger>>,
+    recorder: Recorder,
+    /// What binaries load: the paths of the mappings, and the files to read for them.
+    modules: Vec<(Utf8PathBuf, Utf8PathBuf)>,
     probe_at_entry: bool,
 }
 
@@ -70,7 +82,7 @@ impl Prepared {
     ///
     /// # Errors
     /// A probe cannot be placed, or the copy cannot be made.
-    pub fn new(kernel: &mut Kernel, tests: &[PlannedTest], probe_at_entry: bool) -> Result<Self> {
+    pub fn new(kernel: &mut Kernel, tests: &[PlannedTest], options: &TraceOptions) -> Result<Self> {
         let system = |call: &str| {
             let call = call.to_owned();
             move |source| Error::System { call, source }
@@ -79,15 +91,31 @@ impl Prepared {
         // Tests may run as another user than the tracer.
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755))
             .map_err(system("opening the temporary directory to tests"))?;
-        let mut prepared =
-            Self { directory, libraries: HashMap::new(), binaries: HashMap::new(), probe_at_entry };
+        let mut prepared = Self {
+            directory,
+            libraries: HashMap::new(),
+            binaries: HashMap::new(),
+            ledger: None,
+            recorder: options.recorder,
+            modules: Vec::new(),
+            probe_at_entry: options.probe_at_entry,
+        };
         for test in tests {
             if !prepared.binaries.contains_key(&test.binary.path) {
                 let coverage = prepared.cover(kernel, &test.binary, test.window)?;
                 prepared.binaries.insert(test.binary.path.clone(), coverage);
             }
         }
+        if prepared.recorder == Recorder::Ledger {
+            let ledger = Ledger::install(prepared.directory.path(), &prepared.modules)?;
+            prepared.ledger = Some(Arc::new(ledger));
+        }
         Ok(prepared)
+    }
+
+    /// The ledger, where that is the recorder.
+    pub fn ledger(&self) -> Option<&Arc<Ledger>> {
+        self.ledger.as_ref()
     }
 
     /// How the binary is traced.
@@ -124,9 +152,23 @@ impl Prepared {
             kernel.attach(&binary.path, &sites)?;
         }
         let (libc, malloc) = self.copy(kernel, LIBC, &libc)?;
-        let cxx = find(CXX).map(|path| self.copy(kernel, CXX, &path)).transpose()?;
-        let other_allocator = code.other_allocator();
-        Ok(Ok(Libraries { libc, malloc, cxx: cxx.map(|(library, _)| library), other_allocator }))
+        self.modules.push((libc.path.clone(), libc.original.clone()));
+        let others = loaded.iter().filter(|(name, _)| name != LIBC).map(|(_, path)| path.as_path());
+        for path in others.chain(Utf8Path::from_path(interpreter)).chain([&*binary.path]) {
+            // Mappings have the names of the files themselves.
+            if let Ok(path) = path.canonicalize_utf8() {
+                self.modules.push((path.clone(), path));
+            }
+        }
+        // The ledger has the callers of the C++ library by itself.
+        let cxx = find(CXX).filter(|_| self.recorder == Recorder::Uprobe);
+        let cxx = cxx.map(|path| self.copy(kernel, CXX, &path)).transpose()?;
+        Ok(Ok(Libraries {
+            libc,
+            malloc,
+            cxx: cxx.map(|(library, _)| library),
+            other_allocator: code.other_allocator(),
+        }))
     }
 
     fn copy(&mut self, kernel: &mut Kernel, name: &str, original: &Utf8Path) -> Result<(Arc<Library>, u64)> {
@@ -144,10 +186,13 @@ impl Prepared {
         std::fs::create_dir(&directory).map_err(file(&path, "create"))?;
         std::fs::copy(original, &path).map_err(file(&path, "copy the library to"))?;
         let code = Code::read(&path, true)?;
-        let sites = match name {
+        let mut sites = match name {
             LIBC => code.libc_sites(original, self.probe_at_entry)?,
             _ => code.cxx_sites(),
         };
+        if self.recorder == Recorder::Ledger {
+            sites.retain(|site| matches!(site.program, Program::Exit | Program::Unload));
+        }
         kernel.attach(&path, &sites)?;
         let malloc = code.function("malloc").unwrap_or(0);
         let library = Library { path, original: original.to_owned() };

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use nix::libc::user_regs_struct as Registers;
 use nix::unistd::Pid;
 
+use super::kernel::Kernel;
+use super::ledger::Ledger;
 use super::output::{Capture, streams};
-use super::prepare::Libraries;
+use super::prepare::{Libraries, Prepared};
 use crate::error::{Error, Result};
 use crate::model::PlannedTest;
 use crate::snapshot::{Loss, Mapping, Snapshot};
@@ -49,6 +51,8 @@ pub enum Phase {
 pub struct Thread {
     /// When it was created, `CLOCK_MONOTONIC` in nanoseconds.
     pub created_ns: u64,
+    /// The same by the time stamp counter.
+    pub created_stamp: u64,
     /// Its registers at its exit, while it is kept there.
     pub at_exit: Option<Registers>,
 }
@@ -60,7 +64,7 @@ impl Thread {
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
         // Without a clock no block is younger than the thread, and all references count.
         let created_ns = now.map_or(u64::MAX, |now| now.as_nanos() as u64);
-        Self { created_ns, at_exit: None }
+        Self { created_ns, created_stamp: crate::sys::time_stamp(), at_exit: None }
     }
 }
 
@@ -92,6 +96,10 @@ pub struct Process {
     pub history: Vec<Mapping>,
     /// Address of the canary block.
     pub canary: Option<u64>,
+    /// The ledger, where that is the recorder.
+    pub ledger: Option<Arc<Ledger>>,
+    /// Address of its control words, once it works.
+    pub control: Option<u64>,
     /// What could not be seen.
     pub losses: Vec<Loss>,
     /// What was seen at its exit.
@@ -106,7 +114,8 @@ impl Process {
     pub fn start(
         number: usize,
         test: &PlannedTest,
-        coverage: &super::prepare::Coverage,
+        prepared: &Prepared,
+        kernel: &Kernel,
         spawner: &Spawner,
         null: &Arc<OwnedFd>,
     ) -> Result<Self> {
@@ -115,13 +124,18 @@ impl Process {
         let program = string(test.binary.path.as_str());
         let arguments: Vec<CString> =
             std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
+        let coverage = prepared.coverage(&test.binary);
+        let ledger = prepared.ledger();
+        let preload =
+            coverage.as_ref().ok().map(|libraries| libraries.preload(ledger.map(|ledger| &**ledger)));
         let held = spawner
             .spawn(Program {
                 path: program,
                 arguments,
-                environment: environment(test, coverage.as_ref().ok().map(Libraries::preload)),
+                environment: environment(test, preload),
                 directory: string(test.binary.directory.as_str()),
                 stdio,
+                extra: ledger.map(|_| (kernel.window(), leakcheck_preload::layout::WINDOW_FD)),
             })
             .map_err(failed)?;
         let uncovered = match coverage {
@@ -143,6 +157,8 @@ impl Process {
             finished: Vec::new(),
             history: Vec::new(),
             canary: None,
+            ledger: ledger.cloned(),
+            control: None,
             losses,
             snapshot: None,
         })

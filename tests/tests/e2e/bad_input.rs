@@ -90,7 +90,16 @@ fn build_fails(workshop: &Workshop) -> Outcome {
 
 /// Blocks that find no room make the verdict incomplete, with the option that helps.
 fn table_too_small(workshop: &Workshop) -> Outcome {
-    let args = ["--max-blocks", "4096", "--", "alive_at_once_and_freed", "--exact", "--ignored"];
+    let args = [
+        "--recorder",
+        "uprobe",
+        "--max-blocks",
+        "4096",
+        "--",
+        "alive_at_once_and_freed",
+        "--exact",
+        "--ignored",
+    ];
     let (run, report) = Desk::new(workshop, "million")?.run(workshop, &args, &[])?;
     run.expect(10, &[])?;
     match &report.tests[..] {

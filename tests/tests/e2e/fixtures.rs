@@ -27,9 +27,12 @@ pub fn trials(workshop: &Arc<Workshop>) -> Vec<Trial> {
             runs.extend(fixture.reruns.clone());
             for round in 1..=repeat()? {
                 for jobs in jobs()? {
-                    for rerun in &runs {
-                        let failed = |problem| format!("round {round}, -j{jobs}, {rerun:?}:\n{problem}");
-                        check(workshop, &fixture, jobs, rerun).map_err(failed)?;
+                    for (rerun, recorder) in
+                        runs.iter().flat_map(|rerun| recorders().into_iter().map(move |it| (rerun, it)))
+                    {
+                        let failed =
+                            |problem| format!("round {round}, -j{jobs}, {recorder}, {rerun:?}:\n{problem}");
+                        check(workshop, &fixture, jobs, rerun, &recorder).map_err(failed)?;
                     }
                 }
             }
@@ -37,6 +40,14 @@ pub fn trials(workshop: &Arc<Workshop>) -> Vec<Trial> {
         }));
     }
     trials
+}
+
+/// Every recorder must find the same: all of them, or the one that `LEAKCHECK_E2E_RECORDER` names.
+pub fn recorders() -> Vec<String> {
+    match env::var("LEAKCHECK_E2E_RECORDER") {
+        Ok(recorder) => vec![recorder],
+        Err(_) => ["ledger", "uprobe"].map(str::to_owned).to_vec(),
+    }
 }
 
 fn repeat() -> Result<usize, String> {
@@ -95,10 +106,10 @@ impl Desk {
     }
 }
 
-fn check(workshop: &Workshop, fixture: &Fixture, jobs: usize, rerun: &Rerun) -> Outcome {
+fn check(workshop: &Workshop, fixture: &Fixture, jobs: usize, rerun: &Rerun, recorder: &str) -> Outcome {
     let desk = Desk::new(workshop, &fixture.package)?;
     let jobs = format!("-j{jobs}");
-    let mut args = vec![jobs.as_str()];
+    let mut args = vec![jobs.as_str(), "--recorder", recorder];
     // The crate's own arguments come last: they may go on behind `--`.
     args.extend(rerun.args.iter().chain(&fixture.args).map(String::as_str));
     let (run, report) = desk.run(workshop, &args, &rerun.variables)?;

@@ -1,8 +1,9 @@
 //! Runs the tool on every fixture and on bad input, on the real kernel.
 //!
 //! `LEAKCHECK_BIN` names a built tool (otherwise it is built), `LEAKCHECK_E2E_REPEAT` how often each
-//! fixture runs, `LEAKCHECK_E2E_JOBS` with which `-j` (`1,8`), `LEAKCHECK_E2E_SEEDS` the seeds of the random
-//! program (`1-200`). Without privileges the trials fail: a
+//! fixture runs, `LEAKCHECK_E2E_JOBS` with which `-j` (`1,8`), `LEAKCHECK_E2E_RECORDER` by which recorder
+//! (fixtures and the random program: by all of them), `LEAKCHECK_E2E_SEEDS` the seeds of that program
+//! (`1-200`). Without privileges the trials fail: a
 //! test that did not run is no test that passed.
 
 mod bad_input;

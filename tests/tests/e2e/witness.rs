@@ -10,10 +10,9 @@ use leakcheck_tests::tool::Workshop;
 use leakcheck_tests::truth::Truth;
 use libtest_mimic::Trial;
 
+use crate::fixtures::recorders;
 use crate::{Outcome, exec, trial};
 
-/// The recorders: what `exec` is told for each.
-const RECORDERS: &[&[&str]] = &[&[]];
 /// Trials that the seeds are dealt out to; they run side by side.
 const PARTS: u64 = 8;
 /// Runs with a difference that a trial shows.
@@ -39,9 +38,10 @@ fn run(workshop: &Workshop, part: u64) -> Outcome {
     let program = workshop.compile("random", &["-pthread"])?;
     let (mut runs, mut different) = (0, Vec::new());
     for seed in (first..=last).filter(|seed| seed % PARTS == part) {
-        for options in RECORDERS {
+        for recorder in recorders() {
+            let options = ["--recorder", &recorder];
             runs += 1;
-            if let Err(differences) = compare(workshop, &program, seed, options) {
+            if let Err(differences) = compare(workshop, &program, seed, &options) {
                 different.push(format!("seed {seed}, {options:?}:\n{differences}"));
             }
         }

@@ -10,7 +10,8 @@ use crate::command::{capture, find};
 
 const NATIVE: &str = "native";
 const RECORDER: &str = "cargo leakcheck";
-const AT_ENTRY: &str = "cargo leakcheck, probes at the functions' entries";
+const UPROBE: &str = "cargo leakcheck --recorder uprobe";
+const AT_ENTRY: &str = "the same, probes at the functions' entries";
 const BPFTRACE: &str = "bpftrace, as BCC memleak";
 const VALGRIND: &str = "valgrind memcheck";
 const SANITIZER: &str = "clang LeakSanitizer";
@@ -19,18 +20,20 @@ const SANITIZER: &str = "clang LeakSanitizer";
 pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
     let program = folder.join("deep");
     compile("cc", &[], &program)?;
-    let recorder = |options: &[&str]| -> Result<f64> {
+    let recorder = |options: &[&str], pairs: &str| -> Result<f64> {
         let mut command = Command::new(tool);
-        nanoseconds(command.args(["leakcheck", "exec"]).args(options).arg("--").arg(&program).arg("300000"))
+        nanoseconds(command.args(["leakcheck", "exec"]).args(options).arg("--").arg(&program).arg(pairs))
     };
+    let uprobe = ["--recorder", "uprobe", "--probe-at-entry"];
     let sanitized = folder.join("deep-sanitized");
     let clang = ["clang", "clang-19", "clang-18", "clang-17", "clang-16", "clang-14"]
         .into_iter()
         .find(|name| find(name).is_some());
     let rows = [
         Row { name: NATIVE, measure: Box::new(|| native(&program)), required: true },
-        Row { name: RECORDER, measure: Box::new(|| recorder(&[])), required: true },
-        Row { name: AT_ENTRY, measure: Box::new(|| recorder(&["--probe-at-entry"])), required: true },
+        Row { name: RECORDER, measure: Box::new(|| recorder(&[], "10000000")), required: true },
+        Row { name: UPROBE, measure: Box::new(|| recorder(&uprobe[..2], "300000")), required: true },
+        Row { name: AT_ENTRY, measure: Box::new(|| recorder(&uprobe, "300000")), required: true },
         Row { name: BPFTRACE, measure: Box::new(|| bpftrace(&program, folder)), required: false },
         Row { name: VALGRIND, measure: Box::new(|| valgrind(&program)), required: false },
         Row {
@@ -45,7 +48,11 @@ pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
         },
     ];
     let title = "One malloc and free, 20 frames deep".to_owned();
-    Ok(Table::measure(title, "ns", &rows, repeats)?.bar(RECORDER, AT_ENTRY, 0.6).bar(RECORDER, BPFTRACE, 0.6))
+    Ok(Table::measure(title, "ns", &rows, repeats)?
+        .bar(RECORDER, SANITIZER, 0.25)
+        .bar(RECORDER, VALGRIND, 0.08)
+        .bar(UPROBE, AT_ENTRY, 0.6)
+        .bar(UPROBE, BPFTRACE, 0.6))
 }
 
 fn compile(compiler: &str, flags: &[&str], program: &Path) -> Result<()> {

@@ -40,7 +40,7 @@ pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
         Row { name: LEAKCHECK, measure: Box::new(leakcheck), required: true },
     ];
     let title = format!("A whole run of {TESTS} trivial tests");
-    Ok(Table::measure(title, "ms", &rows, repeats)?.bar(LEAKCHECK, NEXTEST, 1.5))
+    Ok(Table::measure(title, "ms", &rows, repeats)?.bar(LEAKCHECK, NEXTEST, 1.0))
 }
 
 fn generate(root: &Path) -> Result<()> {

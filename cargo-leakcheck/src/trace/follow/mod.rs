@@ -126,8 +126,7 @@ impl<'a> Follower<'a> {
     }
 
     fn start(&mut self, number: usize, test: &PlannedTest) -> Result<()> {
-        let process =
-            Process::start(number, test, self.prepared.coverage(&test.binary), &self.spawner, &self.null)?;
+        let process = Process::start(number, test, self.prepared, self.kernel, &self.spawner, &self.null)?;
         let pid = process.pid;
         let options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT

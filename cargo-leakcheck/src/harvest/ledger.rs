@@ -1,0 +1,128 @@
+//! The ledger of a process, read out of its memory (`leakcheck_preload::layout`). The process could
+//! have written anything there: nothing is believed but sizes that the memory really has.
+
+use std::ops::Range;
+
+use leakcheck_common::block as common;
+use leakcheck_preload::layout::{block, control, length, place, stack};
+use nix::unistd::Pid;
+
+use super::pages::read_range;
+use crate::snapshot::Loss;
+use crate::trace::{BlockRecord, read};
+
+/// Most frames that a call stack may have.
+const FRAMES: usize = leakcheck_preload::layout::MAX_FRAMES;
+
+/// A copy of a process's ledger.
+pub struct Ledger {
+    /// All control words.
+    control: Vec<u64>,
+    /// The addresses that were ever allocated, with their last records.
+    pub blocks: Vec<(u64, BlockRecord)>,
+    /// Frees of what was not allocated: address, whether it had been freed, number of the call stack.
+    pub bad_frees: Vec<(u64, bool, u64)>,
+    reader: Pid,
+}
+
+impl Ledger {
+    /// Reads the ledger whose control words are at an address.
+    ///
+    /// # Errors
+    /// What is there is no ledger.
+    pub fn read(reader: Pid, address: u64) -> Result<Self, String> {
+        let control = words(&read(reader, address, control::WORDS * 8));
+        if control.len() != control::WORDS {
+            return Err("the ledger cannot be read".to_owned());
+        }
+        if control[control::VERSION] != leakcheck_preload::layout::VERSION {
+            return Err("the ledger found no memory".to_owned());
+        }
+        if control[control::WINDOW] == 0 {
+            return Err(format!(
+                "the ledger found no window; descriptor {} must be allowed (`ulimit -n`)",
+                leakcheck_preload::layout::WINDOW_FD
+            ));
+        }
+        let mut ledger = Self { control, blocks: Vec::new(), bad_frees: Vec::new(), reader };
+        ledger.read_blocks();
+        Ok(ledger)
+    }
+
+    fn read_blocks(&mut self) {
+        let count = self.control[control::BLOCKS].min(u64::from(u32::MAX)) as usize;
+        let (last, _) = place(count, block::FIRST);
+        for chunk in 0..=last {
+            let Some(&start) = self.control[control::BLOCK_CHUNKS..][..control::CHUNKS].get(chunk) else {
+                break;
+            };
+            let first = block::FIRST * ((1 << chunk) - 1);
+            let records = length(chunk, block::FIRST).min(count.saturating_sub(first)) as u64;
+            let range = start..start.saturating_add(records * block::WORDS as u64 * 8);
+            for memory in read_range(self.reader, range).0 {
+                memory.bytes.chunks_exact(block::WORDS * 8).for_each(|record| self.take(&words(record)));
+            }
+        }
+    }
+
+    fn take(&mut self, record: &[u64]) {
+        let [address, size, flags, time, stack, ..] = *record else { return };
+        let stack = stack & u64::from(u32::MAX);
+        if flags & block::BAD_FREE != 0 {
+            self.bad_frees.push((address, flags & block::DOUBLE != 0, stack));
+        } else if address != 0 {
+            let live = if flags & block::LIVE != 0 { common::FLAG_LIVE } else { 0 };
+            let window = if flags & block::WINDOW != 0 { common::FLAG_WINDOW } else { 0 };
+            let mut words: BlockRecord = [0; common::WORDS];
+            words[common::SIZE] = size;
+            words[common::FLAGS] = flags >> 32 << 32 | live | window;
+            words[common::STACK] = stack;
+            words[common::TIME] = time;
+            self.blocks.push((address, words));
+        }
+    }
+
+    /// The return addresses of a call stack, innermost first.
+    pub fn stack(&self, number: u64) -> Option<Vec<u64>> {
+        let (chunk, index) = place(usize::try_from(number).ok()?, stack::FIRST);
+        let start = *self.control[control::STACK_CHUNKS..][..control::CHUNKS].get(chunk)?;
+        let record = start.checked_add(index as u64 * 8)?;
+        let head = words(&read(self.reader, record, stack::FRAMES * 8));
+        let count = usize::try_from(*head.get(stack::COUNT)?).ok()?.min(FRAMES);
+        let frames = words(&read(self.reader, record + stack::FRAMES as u64 * 8, count * 8));
+        (frames.len() == count).then_some(frames)
+    }
+
+    /// Its own memory, which is full of addresses and refers to nothing.
+    pub fn memory(&self) -> Vec<Range<u64>> {
+        let region = self.control[control::REGION]..self.control[control::REGION + 1];
+        let chunks = |first: usize, bytes: usize| {
+            let chunks = self.control[first..][..control::CHUNKS].iter().enumerate();
+            chunks
+                .filter(|(_, start)| **start != 0)
+                .map(move |(chunk, &start)| start..start.saturating_add(length(chunk, bytes) as u64))
+        };
+        let blocks = chunks(control::BLOCK_CHUNKS, block::FIRST * block::WORDS * 8);
+        let stacks = chunks(control::STACK_CHUNKS, stack::FIRST * 8);
+        std::iter::once(region).chain(blocks).chain(stacks).filter(|range| range.start < range.end).collect()
+    }
+
+    /// What found no room in it.
+    pub fn losses(&self) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        for (word, loss) in [
+            (control::LOST_BLOCKS, (|count| Loss::LedgerBlocks { count }) as fn(u64) -> Loss),
+            (control::LOST_STACKS, |count| Loss::LedgerStacks { count }),
+        ] {
+            if self.control[word] > 0 {
+                losses.push(loss(self.control[word]));
+            }
+        }
+        losses
+    }
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let words = bytes.chunks_exact(8);
+    words.map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of 8"))).collect()
+}

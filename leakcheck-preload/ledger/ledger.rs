@@ -1,0 +1,155 @@
+//! The ledger's state, and writing to it.
+
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::layout::{self, block, control, stack};
+use crate::pool::Pool;
+use crate::table::{BLOCK_ROOTS, Block, Blocks, STACK_ROOTS, Stacks};
+use crate::{sys, thread};
+
+/// The words that the tracer reads, by their name.
+#[unsafe(no_mangle)]
+pub static LEAKCHECK_LEDGER: [AtomicU64; control::WORDS] = [const { AtomicU64::new(0) }; control::WORDS];
+
+static BLOCKS: Blocks = Blocks {
+    pool: Pool::new(chunks(control::BLOCK_CHUNKS), &LEAKCHECK_LEDGER[control::BLOCKS]),
+    roots: AtomicU64::new(0),
+};
+static STACKS: Stacks = Stacks {
+    pool: Pool::new(chunks(control::STACK_CHUNKS), &LEAKCHECK_LEDGER[control::STACKS]),
+    roots: AtomicU64::new(0),
+};
+
+/// Where the word is that says whether this process records. It is 0 in a forked child, whose
+/// blocks are nobody's business, and which has no tables.
+static RECORDING: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+/// 1 while the ledger is being set up.
+static STARTING: AtomicU32 = AtomicU32::new(0);
+/// Stands for the word where the ledger could not be set up.
+static OFF: AtomicU32 = AtomicU32::new(0);
+/// The window bits of the kernel side; null where there are none.
+static WINDOW: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
+
+const fn chunks(first: usize) -> &'static [AtomicU64] {
+    LEAKCHECK_LEDGER.split_at(first).1.split_at(control::CHUNKS).0
+}
+
+/// Whether calls are recorded.
+#[inline(always)]
+pub fn is_recording() -> bool {
+    let word = RECORDING.load(Ordering::Relaxed);
+    if word.is_null() {
+        return start();
+    }
+    // SAFETY: `OFF`, or the first word of the ledger's own memory.
+    unsafe { (*word).load(Ordering::Relaxed) != 0 }
+}
+
+/// Sets the ledger up, at the first allocation of the process: the loader's, before it has started
+/// any other thread.
+#[cold]
+fn start() -> bool {
+    if STARTING.swap(1, Ordering::AcqRel) != 0 {
+        // A signal handler in the middle of this.
+        LEAKCHECK_LEDGER[control::LOST_BLOCKS].fetch_add(1, Ordering::Relaxed);
+        return false;
+    }
+    RECORDING.store(prepare().unwrap_or((&raw const OFF).cast_mut()), Ordering::Release);
+    is_recording()
+}
+
+/// Maps the first memory: the word and the page of roots and first chunks.
+fn prepare() -> Option<*mut AtomicU32> {
+    const WORD: usize = 4096;
+    const ROOTS: usize = BLOCK_ROOTS * 4 + STACK_ROOTS * 4;
+    const BLOCK_BYTES: usize = block::FIRST * block::WORDS * 8;
+    const BYTES: usize = WORD + ROOTS + BLOCK_BYTES + stack::FIRST * 8;
+    let start = sys::map(BYTES)?;
+    if !sys::wipe_in_children(start, WORD) {
+        // SAFETY: nobody knows of it.
+        unsafe { sys::unmap(start, BYTES) };
+        return None;
+    }
+    sys::keep_from_children(start + WORD, BYTES - WORD);
+    let set = |word: usize, value: usize| LEAKCHECK_LEDGER[word].store(value as u64, Ordering::Relaxed);
+    if let Some(address) = sys::map_shared(layout::WINDOW_FD, layout::WINDOW_BYTES) {
+        sys::close(layout::WINDOW_FD);
+        WINDOW.store(address as *mut AtomicU64, Ordering::Relaxed);
+        set(control::WINDOW, 1);
+    }
+    set(control::REGION, start);
+    set(control::REGION + 1, start + BYTES);
+    // Number 0 means none.
+    set(control::BLOCKS, 1);
+    set(control::STACKS, 1);
+    set(control::BLOCK_CHUNKS, start + WORD + ROOTS);
+    set(control::STACK_CHUNKS, start + WORD + ROOTS + BLOCK_BYTES);
+    BLOCKS.roots.store((start + WORD) as u64, Ordering::Relaxed);
+    STACKS.roots.store((start + WORD + BLOCK_ROOTS * 4) as u64, Ordering::Relaxed);
+    LEAKCHECK_LEDGER[control::VERSION].store(layout::VERSION, Ordering::Release);
+    let word = start as *mut AtomicU32;
+    // SAFETY: the first word of memory that was just mapped.
+    unsafe { (*word).store(1, Ordering::Relaxed) };
+    Some(word)
+}
+
+/// The record of an address that was allocated before.
+#[inline(always)]
+pub fn find(address: usize) -> Option<Block> {
+    BLOCKS.find(address)
+}
+
+/// Writes a new block down. `frame` is that of the running hook.
+#[inline(always)]
+pub fn allocated(address: usize, size: usize, frame: usize) {
+    let thread = thread::current();
+    let id = thread.id();
+    let mut flags = u64::from(id) << 32 | block::LIVE;
+    let mut stack = 0;
+    if is_in_window(id) {
+        flags |= block::WINDOW;
+        stack = call_stack(thread, frame);
+    }
+    match BLOCKS.find_or_make(address) {
+        Some(record) => record.write(size, sys::time(), stack, flags),
+        None => lost(control::LOST_BLOCKS),
+    }
+}
+
+/// Whether what a thread allocates counts.
+#[inline(always)]
+fn is_in_window(thread: u32) -> bool {
+    let bits = WINDOW.load(Ordering::Relaxed);
+    let word = thread as usize / 64;
+    // SAFETY: the bits stay mapped, and the place is inside.
+    !bits.is_null()
+        && word < layout::WINDOW_BYTES / 8
+        && unsafe { (*bits.add(word)).load(Ordering::Relaxed) } >> (thread % 64) & 1 != 0
+}
+
+/// Writes down a free of something that is not allocated.
+#[cold]
+pub fn bad_free(address: usize, double: bool, frame: usize) {
+    let thread = thread::current();
+    let flags = block::BAD_FREE | if double { block::DOUBLE } else { 0 } | u64::from(thread.id()) << 32;
+    let stack = call_stack(thread, frame);
+    if BLOCKS.bad_free(address, sys::time(), stack, flags).is_none() {
+        lost(control::LOST_BLOCKS);
+    }
+}
+
+/// The number of the call stack from the hook's frame outwards, 0 if it is lost.
+fn call_stack(thread: &thread::Thread, frame: usize) -> u32 {
+    let mut room = thread::Room::uninit();
+    // SAFETY: the caller's frame, which is running.
+    let stack = unsafe { thread.walk(frame, &mut room) };
+    STACKS.number(stack).unwrap_or_else(|| {
+        lost(control::LOST_STACKS);
+        0
+    })
+}
+
+#[cold]
+fn lost(counter: usize) {
+    LEAKCHECK_LEDGER[counter].fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,109 @@
+//! System calls, made directly: the C library's would set `errno`, and could be somebody else's.
+
+use core::arch::asm;
+
+const OPEN: usize = 2;
+const MMAP: usize = 9;
+const MUNMAP: usize = 11;
+const RT_SIGPROCMASK: usize = 14;
+const CLOSE: usize = 3;
+const MADVISE: usize = 28;
+const GETTID: usize = 186;
+
+const O_CLOEXEC: usize = 0x80000;
+const EFAULT: isize = -14;
+const READ_WRITE: usize = 3;
+const SHARED: usize = 1;
+const READ: usize = 1;
+/// `MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE`.
+const PRIVATE: usize = 0x4022;
+const DONTFORK: usize = 10;
+const WIPEONFORK: usize = 18;
+
+/// # Safety
+/// As the system call asks for it.
+unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
+    let result;
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: the kernel changes the registers that are named, and the memory that the caller answers for.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// New memory, zeroed; its address.
+pub fn map(bytes: usize) -> Option<usize> {
+    // SAFETY: a new mapping harms nobody.
+    let address = unsafe { call(MMAP, [0, bytes, READ_WRITE, PRIVATE, usize::MAX, 0]) };
+    usize::try_from(address).ok()
+}
+
+/// The memory behind a descriptor, to read; its address.
+pub fn map_shared(descriptor: i32, bytes: usize) -> Option<usize> {
+    // SAFETY: a new mapping harms nobody.
+    let address = unsafe { call(MMAP, [0, bytes, READ, SHARED, descriptor as usize, 0]) };
+    usize::try_from(address).ok()
+}
+
+/// The start of a file, to read; its address. `path` ends with a zero byte.
+pub fn map_file(path: *const u8, bytes: usize) -> Option<usize> {
+    // SAFETY: the kernel checks the path.
+    let file = unsafe { call(OPEN, [path as usize, O_CLOEXEC, 0, 0, 0, 0]) };
+    let file = i32::try_from(file).ok().filter(|file| *file >= 0)?;
+    let address = map_shared(file, bytes);
+    close(file);
+    address
+}
+
+/// Closes a descriptor.
+pub fn close(descriptor: i32) {
+    // SAFETY: no memory is involved.
+    unsafe { call(CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Gives memory back that `map` has made.
+///
+/// # Safety
+/// Nobody uses it any more.
+pub unsafe fn unmap(address: usize, bytes: usize) {
+    // SAFETY: the caller's.
+    unsafe { call(MUNMAP, [address, bytes, 0, 0, 0, 0]) };
+}
+
+/// Keeps memory out of forked children.
+pub fn keep_from_children(address: usize, bytes: usize) {
+    // SAFETY: a forked child does not touch it, because the word of `wipe_in_children` is 0 there.
+    unsafe { call(MADVISE, [address, bytes, DONTFORK, 0, 0, 0]) };
+}
+
+/// Makes memory read as zeros in forked children; whether the kernel can.
+pub fn wipe_in_children(address: usize, bytes: usize) -> bool {
+    // SAFETY: it is the ledger's own memory, whose word 0 means "off".
+    unsafe { call(MADVISE, [address, bytes, WIPEONFORK, 0, 0, 0]) == 0 }
+}
+
+/// The calling thread's id.
+pub fn thread_id() -> u32 {
+    // SAFETY: no memory is involved.
+    unsafe { call(GETTID, [0; 6]) as u32 }
+}
+
+/// Whether 8 bytes can be read at an address: `rt_sigprocmask` reads its new mask before it refuses
+/// an operation that does not exist (kernel/signal.c).
+pub fn is_readable(address: usize) -> bool {
+    // SAFETY: the call fails in any case.
+    unsafe { call(RT_SIGPROCMASK, [usize::MAX, address, 0, 8, 0, 0]) != EFAULT }
+}
+
+/// The time stamp counter.
+pub fn time() -> u64 {
+    // SAFETY: every x86_64 processor has it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

@@ -1,0 +1,135 @@
+//! What the ledger and the tracer agree on. Everything is words of 64 bits at fixed places, in the
+//! byte order of the machine. Change [`VERSION`] with anything here.
+
+/// Version of this layout.
+pub const VERSION: u64 = 1;
+
+/// Name of the symbol of the [`control`] words.
+pub const CONTROL: &str = "LEAKCHECK_LEDGER";
+
+/// Name of the function that the tracer has called before anything of the program runs. It does
+/// what `malloc` does, after it has opened the table of frames.
+pub const ENTER: &str = "leakcheck_enter";
+
+/// The descriptor of the window bits, which the ledger closes before anything of the program runs.
+pub const WINDOW_FD: i32 = 1000;
+
+/// Size of the window bits: bit `n` of word `n / 64` is 1 while everything that thread `n` allocates
+/// counts. There is room for every thread id (`PID_MAX_LIMIT`, include/linux/threads.h).
+pub const WINDOW_BYTES: usize = (4 << 20) / 8;
+
+/// Frames in a recorded call stack at most, as many as the kernel side takes.
+pub const MAX_FRAMES: usize = 127;
+
+/// The ledger's control words.
+pub mod control {
+    /// [`super::VERSION`] once the ledger works.
+    pub const VERSION: usize = 0;
+    /// 1 when the window bits were found.
+    pub const WINDOW: usize = 1;
+    /// Start and end of the memory for roots and first chunks.
+    pub const REGION: usize = 2;
+    /// Block records handed out, the unused first one included.
+    pub const BLOCKS: usize = 4;
+    /// Words of stack records handed out, the unused first ones included.
+    pub const STACKS: usize = 5;
+    /// Blocks that found no room.
+    pub const LOST_BLOCKS: usize = 6;
+    /// Call stacks that found no room.
+    pub const LOST_STACKS: usize = 7;
+    /// Addresses of the chunks of block records.
+    pub const BLOCK_CHUNKS: usize = 16;
+    /// Addresses of the chunks of stack records.
+    pub const STACK_CHUNKS: usize = 40;
+    /// Length of the table of frames in bytes, 0 for none (see [`crate::unwind`]).
+    pub const TABLE: usize = 8;
+    /// Path of that table, ended by a zero byte; the tracer writes it.
+    pub const TABLE_PATH: usize = 64;
+    /// Where modules are that have rows in it; the tracer writes them: [`MODULE_WORDS`] each, which are
+    /// the start and the end of its mappings, what the loader has added to its addresses, and its key.
+    pub const MODULES: usize = 96;
+    /// Modules at most.
+    pub const MAX_MODULES: usize = 40;
+    /// Words of a module.
+    pub const MODULE_WORDS: usize = 4;
+    /// Number of words.
+    pub const WORDS: usize = MODULES + MAX_MODULES * MODULE_WORDS;
+    /// Chunks of each kind.
+    pub const CHUNKS: usize = 23;
+    /// Bytes of a path at most.
+    pub const PATH_BYTES: usize = (MODULES - TABLE_PATH) * 8;
+}
+
+/// A block record. Records are numbered from 1; chunk `k` has `FIRST << k` of them.
+pub mod block {
+    /// Address of the block, 0 in a record that is not in use.
+    pub const ADDRESS: usize = 0;
+    /// Requested size in bytes.
+    pub const SIZE: usize = 1;
+    /// The `FLAG` constants; the thread id is in the upper half.
+    pub const FLAGS: usize = 2;
+    /// Time stamp counter at the allocation.
+    pub const TIME: usize = 3;
+    /// Number of the call stack in the lower half, 0 for none.
+    pub const STACK: usize = 4;
+    /// Four numbers of records below this one.
+    pub const CHILDREN: usize = 5;
+    /// Number of words.
+    pub const WORDS: usize = 8;
+    /// Records in the first chunk.
+    pub const FIRST: usize = 1024;
+
+    /// The block is allocated; without it the record remembers a freed address.
+    pub const LIVE: u64 = 1;
+    /// Allocated inside the window.
+    pub const WINDOW: u64 = 2;
+    /// A `realloc` of the block is under way.
+    pub const MOVING: u64 = 4;
+    /// No block: the address was freed without being allocated.
+    pub const BAD_FREE: u64 = 8;
+    /// With [`BAD_FREE`]: the address was a block that had been freed.
+    pub const DOUBLE: u64 = 16;
+}
+
+/// A call stack record, of variable length. Its number is that of its first word; chunk `k` has
+/// `FIRST << k` words, and no record lies in two.
+pub mod stack {
+    /// Hash of the frames.
+    pub const HASH: usize = 0;
+    /// Number of frames.
+    pub const COUNT: usize = 1;
+    /// Four numbers of records below this one.
+    pub const CHILDREN: usize = 2;
+    /// The return addresses, innermost first.
+    pub const FRAMES: usize = 4;
+    /// Words in the first chunk.
+    pub const FIRST: usize = 8192;
+}
+
+/// Where number `number` is: its chunk, and its place in it, where the first chunk holds `first`.
+pub const fn place(number: usize, first: usize) -> (usize, usize) {
+    // Chunk k begins with number first * (2^k - 1).
+    let chunk = ((number / first) + 1).ilog2() as usize;
+    (chunk, number - first * ((1 << chunk) - 1))
+}
+
+/// Numbers that chunk `chunk` holds.
+pub const fn length(chunk: usize, first: usize) -> usize {
+    first << chunk
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_follow_each_other() {
+        let mut number = 0;
+        for chunk in 0..6 {
+            for index in 0..length(chunk, 8) {
+                assert_eq!(place(number, 8), (chunk, index));
+                number += 1;
+            }
+        }
+    }
+}
