@@ -48,6 +48,12 @@ pub mod site {
     pub const BODY_RETURN: u64 = 7;
     /// Entry of std's `catch_unwind::cleanup`: a panic has been caught.
     pub const PANIC_CAUGHT: u64 = 8;
+    /// Entry of `dlclose`.
+    pub const UNLOAD: u64 = 10;
+    /// Entry of `dlopen(file, flags)`.
+    pub const OPEN: u64 = 11;
+    /// Entry of `dlmopen(namespace, file, flags)`.
+    pub const OPEN_IN: u64 = 12;
 }
 
 /// Words of a block record.
@@ -70,7 +76,8 @@ pub mod block {
 }
 
 /// Bits of threads in one entry of the `WINDOW` table: bit `n % 64` of word `n / 64` is 1 while what
-/// thread `n` allocates counts. There are entries for every thread id (`PID_MAX_LIMIT`).
+/// thread `n` allocates counts. There are entries for every thread id (`PID_MAX_LIMIT`), and one
+/// more.
 pub const WINDOW_BITS: usize = 1 << 15;
 
 /// Words of a process record. All but [`process::LEDGER`] count up from zero.
@@ -103,6 +110,8 @@ pub mod process {
     pub const BEFORE_BODY: usize = 13;
     /// Call stacks that the kernel could not read.
     pub const UNREAD_STACKS: usize = 14;
+    /// Libraries opened so that their calls of the allocator pass the recorder by.
+    pub const BYPASSED: usize = 15;
     /// Number of words.
     pub const WORDS: usize = 16;
 }

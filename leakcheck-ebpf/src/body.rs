@@ -61,13 +61,31 @@ pub fn exit(ctx: &ProbeContext) -> Option<()> {
     Some(())
 }
 
-/// Stops the thread before a module is unloaded; the tracer reads the mappings and lets it go on.
+/// Looks after modules: stops the thread before one is unloaded, so that the tracer reads the mappings
+/// and lets it go on; counts those that are opened with an allocator of their own.
 #[inline(always)]
-pub fn unload(_ctx: &ProbeContext) -> Option<()> {
+pub fn module(ctx: &ProbeContext) -> Option<()> {
+    /// `RTLD_DEEPBIND` of `dlfcn.h`: the library finds the C library's functions before the ledger's.
+    const DEEPBIND: u64 = 8;
     let current = Current::get()?;
     current.thread()?;
-    current.count(process::UNLOADS, 1);
-    // SAFETY: a helper without memory arguments.
-    unsafe { bpf_send_signal_thread(SIGSTOP) };
+    // SAFETY: the context is the one this program was called with.
+    let bypassed = match unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } {
+        site::UNLOAD => {
+            current.count(process::UNLOADS, 1);
+            // SAFETY: a helper without memory arguments.
+            unsafe { bpf_send_signal_thread(SIGSTOP) };
+            false
+        }
+        site::OPEN => ctx.arg::<u64>(1)? & DEEPBIND != 0 && current.has_ledger()?,
+        // Another namespace has a C library of its own.
+        site::OPEN_IN => {
+            ctx.arg::<u64>(0)? != 0 || (ctx.arg::<u64>(2)? & DEEPBIND != 0 && current.has_ledger()?)
+        }
+        _ => false,
+    };
+    if bypassed {
+        current.count(process::BYPASSED, 1);
+    }
     Some(())
 }

@@ -60,10 +60,10 @@ pub fn exit(ctx: ProbeContext) -> u32 {
     0
 }
 
-/// Entry of `dlclose`: the tracer wants to see the mappings once more.
+/// Entries of `dlopen`, `dlmopen` and `dlclose`; the cookie is a `site` constant.
 #[uprobe]
-pub fn unload(ctx: ProbeContext) -> u32 {
-    body::unload(&ctx);
+pub fn module(ctx: ProbeContext) -> u32 {
+    body::module(&ctx);
     0
 }
 

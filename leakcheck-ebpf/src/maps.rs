@@ -42,7 +42,7 @@ pub static LOG: HashMap<[u32; 2], [u64; LOG_PAGE_WORDS]> =
 
 /// Which threads are in a test body, in memory that the ledger of a test process maps.
 #[map]
-static WINDOW: Array<[u64; WINDOW_BITS / 64]> = Array::with_max_entries(128, BPF_F_MMAPABLE);
+static WINDOW: Array<[u64; WINDOW_BITS / 64]> = Array::with_max_entries(129, BPF_F_MMAPABLE);
 
 /// An empty log page to copy from: it does not fit on the stack.
 #[map]
@@ -102,6 +102,14 @@ impl Current {
             }
         }
         Some(())
+    }
+
+    /// Whether the running process has a ledger.
+    #[inline(always)]
+    pub fn has_ledger(self) -> Option<bool> {
+        let record = PROCESSES.get_ptr(&self.process)?;
+        // SAFETY: the map keeps the value for as long as the program runs.
+        Some(unsafe { (*record)[process::LEDGER] } != 0)
     }
 
     /// How many addresses the running process has been given so far.

@@ -17,10 +17,11 @@ static KNOWN: [AtomicU64; 1 << PLACE_BITS] = [const { AtomicU64::new(0) }; 1 << 
 const PLACE_BITS: u32 = 10;
 /// Bits of a row in such a word: 16 for the offset, 8 for the place of `rbp`, 3 for the kind.
 const ROW_BITS: u32 = 27;
-/// One more kind: the frame pointer is kept.
+/// Kinds beside the table's: the frame pointer is kept, and nothing is known.
 const POINTER: u8 = 5;
+const UNKNOWN: u8 = 6;
 
-/// Opens the table that the control words name. Without one all code is taken to keep frame pointers.
+/// Opens the table that the control words name.
 pub fn open() {
     let bytes = LEAKCHECK_LEDGER[control::TABLE].load(Ordering::Relaxed) as usize;
     if bytes != 0
@@ -36,6 +37,8 @@ pub enum Way {
     Pointer,
     /// By a row of the table.
     Row(Row),
+    /// The table does not say.
+    Unknown,
 }
 
 /// Where an address is remembered. Together with the bits above the lowest, which are written there,
@@ -59,20 +62,26 @@ pub fn way(address: u64) -> Way {
     if known >> ROW_BITS != address >> PLACE_BITS {
         known = find_out(address, place);
     }
-    let kind = known as u8 & 7;
-    if kind == POINTER {
-        return Way::Pointer;
+    match known as u8 & 7 {
+        POINTER => Way::Pointer,
+        UNKNOWN => Way::Unknown,
+        kind => {
+            Way::Row(Row { start: 0, cfa_offset: (known >> 11) as u16, kind, rbp_at: (known >> 3) as i8 })
+        }
     }
-    Way::Row(Row { start: 0, cfa_offset: (known >> 11) as u16, kind, rbp_at: (known >> 3) as i8 })
 }
 
 #[cold]
 fn find_out(address: u64, place: &AtomicU64) -> u64 {
+    if TABLE.load(Ordering::Acquire).is_null() {
+        // Not to be remembered: the table may come yet.
+        return u64::from(UNKNOWN);
+    }
     let row = row(address).unwrap_or_default();
     let row = match row.kind {
-        // `push rbp; mov rbp, rsp` has been run, or nothing better is known.
+        // `push rbp; mov rbp, rsp` has been run.
         kind::RBP if row.cfa_offset == 2 && row.rbp_at == -2 => u64::from(POINTER),
-        kind::NONE | kind::UNKNOWN => u64::from(POINTER),
+        kind::NONE | kind::UNKNOWN => u64::from(UNKNOWN),
         kind => u64::from(row.cfa_offset) << 11 | u64::from(row.rbp_at as u8) << 3 | u64::from(kind),
     };
     let known = address >> PLACE_BITS << ROW_BITS | row;

@@ -97,14 +97,9 @@ unsafe extern "C" fn posix_memalign(out: *mut usize, alignment: usize, size: usi
     if !alignment.is_power_of_two() || alignment < size_of::<usize>() {
         return EINVAL;
     }
-    // The function sets no `errno`.
-    // SAFETY: the location is the thread's own.
-    let saved = unsafe { *__errno_location() };
     // SAFETY: see above.
     let address = record!(unsafe { __libc_memalign(alignment, size) }, size);
     if address == 0 {
-        // SAFETY: as before.
-        unsafe { *__errno_location() = saved };
         return ENOMEM;
     }
     // SAFETY: the caller's promise.

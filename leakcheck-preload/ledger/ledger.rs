@@ -65,15 +65,13 @@ fn prepare() -> Option<*mut AtomicU32> {
     const BLOCK_BYTES: usize = block::FIRST * block::WORDS * 8;
     const BYTES: usize = WORD + ROOTS + BLOCK_BYTES + stack::FIRST * 8;
     let start = sys::map(BYTES)?;
-    if !sys::wipe_in_children(start, WORD) {
+    if !sys::wipe_in_children(start, BYTES) {
         // SAFETY: nobody knows of it.
         unsafe { sys::unmap(start, BYTES) };
         return None;
     }
-    sys::keep_from_children(start + WORD, BYTES - WORD);
     let set = |word: usize, value: usize| LEAKCHECK_LEDGER[word].store(value as u64, Ordering::Relaxed);
-    if let Some(address) = sys::map_shared(layout::WINDOW_FD, layout::WINDOW_BYTES) {
-        sys::close(layout::WINDOW_FD);
+    if let Some(address) = find_window() {
         WINDOW.store(address as *mut AtomicU64, Ordering::Relaxed);
         set(control::WINDOW, 1);
     }
@@ -93,6 +91,21 @@ fn prepare() -> Option<*mut AtomicU32> {
     Some(word)
 }
 
+/// Maps the window bits, whichever descriptor has them, and closes that.
+fn find_window() -> Option<usize> {
+    layout::WINDOW_FDS.into_iter().find_map(|descriptor| {
+        let address = sys::map_shared(descriptor, layout::WINDOW_BYTES)?;
+        // It may be a descriptor that the program inherits, of a file that is shorter than this.
+        if sys::read(address + layout::WINDOW_BYTES - 8) == Some([layout::WINDOW_MAGIC]) {
+            sys::close(descriptor);
+            return Some(address);
+        }
+        // SAFETY: nobody knows of it.
+        unsafe { sys::unmap(address, layout::WINDOW_BYTES) };
+        None
+    })
+}
+
 /// The record of an address that was allocated before.
 #[inline(always)]
 pub fn find(address: usize) -> Option<Block> {
@@ -108,7 +121,7 @@ pub fn allocated(address: usize, size: usize, frame: usize) {
     let mut stack = 0;
     if is_in_window(id) {
         flags |= block::WINDOW;
-        stack = call_stack(thread, frame);
+        stack = call_stack(frame);
     }
     match BLOCKS.find_or_make(address) {
         Some(record) => record.write(size, sys::time(), stack, flags),
@@ -132,17 +145,17 @@ fn is_in_window(thread: u32) -> bool {
 pub fn bad_free(address: usize, double: bool, frame: usize) {
     let thread = thread::current();
     let flags = block::BAD_FREE | if double { block::DOUBLE } else { 0 } | u64::from(thread.id()) << 32;
-    let stack = call_stack(thread, frame);
+    let stack = call_stack(frame);
     if BLOCKS.bad_free(address, sys::time(), stack, flags).is_none() {
         lost(control::LOST_BLOCKS);
     }
 }
 
 /// The number of the call stack from the hook's frame outwards, 0 if it is lost.
-fn call_stack(thread: &thread::Thread, frame: usize) -> u32 {
+fn call_stack(frame: usize) -> u32 {
     let mut room = thread::Room::uninit();
     // SAFETY: the caller's frame, which is running.
-    let stack = unsafe { thread.walk(frame, &mut room) };
+    let stack = unsafe { thread::walk(frame, &mut room) };
     STACKS.number(stack).unwrap_or_else(|| {
         lost(control::LOST_STACKS);
         0

@@ -60,7 +60,7 @@ impl<const UNIT: usize, const FIRST: usize> Pool<UNIT, FIRST> {
         }
         let bytes = length(chunk, FIRST) * UNIT * 8;
         let address = sys::map(bytes)?;
-        sys::keep_from_children(address, bytes);
+        sys::wipe_in_children(address, bytes);
         if slot.compare_exchange(0, address as u64, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: another thread was faster, and nobody has seen this one.
             unsafe { sys::unmap(address, bytes) };

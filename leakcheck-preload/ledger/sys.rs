@@ -5,19 +5,18 @@ use core::arch::asm;
 const OPEN: usize = 2;
 const MMAP: usize = 9;
 const MUNMAP: usize = 11;
-const RT_SIGPROCMASK: usize = 14;
 const CLOSE: usize = 3;
 const MADVISE: usize = 28;
+const GETPID: usize = 39;
 const GETTID: usize = 186;
+const PROCESS_VM_READV: usize = 310;
 
 const O_CLOEXEC: usize = 0x80000;
-const EFAULT: isize = -14;
 const READ_WRITE: usize = 3;
 const SHARED: usize = 1;
 const READ: usize = 1;
 /// `MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE`.
 const PRIVATE: usize = 0x4022;
-const DONTFORK: usize = 10;
 const WIPEONFORK: usize = 18;
 
 /// # Safety
@@ -77,13 +76,8 @@ pub unsafe fn unmap(address: usize, bytes: usize) {
     unsafe { call(MUNMAP, [address, bytes, 0, 0, 0, 0]) };
 }
 
-/// Keeps memory out of forked children.
-pub fn keep_from_children(address: usize, bytes: usize) {
-    // SAFETY: a forked child does not touch it, because the word of `wipe_in_children` is 0 there.
-    unsafe { call(MADVISE, [address, bytes, DONTFORK, 0, 0, 0]) };
-}
-
-/// Makes memory read as zeros in forked children; whether the kernel can.
+/// Makes memory read as zeros in forked children, where a hook may still be running that a signal
+/// handler has interrupted; whether the kernel can.
 pub fn wipe_in_children(address: usize, bytes: usize) -> bool {
     // SAFETY: it is the ledger's own memory, whose word 0 means "off".
     unsafe { call(MADVISE, [address, bytes, WIPEONFORK, 0, 0, 0]) == 0 }
@@ -95,11 +89,15 @@ pub fn thread_id() -> u32 {
     unsafe { call(GETTID, [0; 6]) as u32 }
 }
 
-/// Whether 8 bytes can be read at an address: `rt_sigprocmask` reads its new mask before it refuses
-/// an operation that does not exist (kernel/signal.c).
-pub fn is_readable(address: usize) -> bool {
-    // SAFETY: the call fails in any case.
-    unsafe { call(RT_SIGPROCMASK, [usize::MAX, address, 0, 8, 0, 0]) != EFAULT }
+/// Reads words of this process; none where they cannot be read.
+pub fn read<const WORDS: usize>(address: usize) -> Option<[u64; WORDS]> {
+    let mut words = [0; WORDS];
+    let local = [(&raw mut words).addr(), size_of_val(&words)];
+    let remote = [address, size_of_val(&words)];
+    let (local, remote) = ((&raw const local).addr(), (&raw const remote).addr());
+    // SAFETY: the kernel writes to `words` only, and checks what it reads.
+    let count = unsafe { call(PROCESS_VM_READV, [call(GETPID, [0; 6]) as usize, local, 1, remote, 1, 0]) };
+    (count == size_of_val(&words) as isize).then_some(words)
 }
 
 /// The time stamp counter.

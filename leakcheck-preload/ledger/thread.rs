@@ -3,18 +3,13 @@
 
 use core::arch::{asm, global_asm};
 use core::mem::MaybeUninit;
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicU32, AtomicUsize, compiler_fence};
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::frames::{self, Way};
 use crate::layout::MAX_FRAMES;
 use crate::sys;
 use crate::unwind::Frame;
-
-const PAGE: usize = 4096;
-/// Pages by which the stack that is known to be readable grows at a time at most. More lies between
-/// two frames only where one of them is a stray number.
-const STEP: usize = 64;
 
 /// Room for the frames of a call stack.
 pub type Room = MaybeUninit<[u64; MAX_FRAMES]>;
@@ -44,27 +39,19 @@ const fn factors() -> [u64; MAX_FRAMES] {
     factors
 }
 
-/// What a thread knows. All of it is 0 in a new one. A signal handler may come in between anywhere.
-#[repr(C)]
-pub struct Thread {
-    /// Its id, 0 until it is asked for.
-    id: AtomicU32,
-    /// The part of its stack that is known to be readable: whole pages.
-    low: AtomicUsize,
-    high: AtomicUsize,
-}
-
-const _: () = assert!(size_of::<Thread>() <= 64);
+/// What a thread knows of itself: its id, 0 until it is asked for.
+#[repr(transparent)]
+pub struct Thread(AtomicU32);
 
 // Rust has thread-local storage in its standard library only.
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
-    ".balign 8",
+    ".balign 4",
     ".globl leakcheck_thread",
     ".hidden leakcheck_thread",
     ".type leakcheck_thread, @object",
-    ".size leakcheck_thread, 64",
-    "leakcheck_thread: .zero 64",
+    ".size leakcheck_thread, 4",
+    "leakcheck_thread: .zero 4",
     ".popsection",
 );
 
@@ -89,138 +76,68 @@ pub fn current() -> &'static Thread {
 impl Thread {
     #[inline(always)]
     pub fn id(&self) -> u32 {
-        match self.id.load(Relaxed) {
+        match self.0.load(Relaxed) {
             0 => {
                 let id = sys::thread_id();
-                self.id.store(id, Relaxed);
+                self.0.store(id, Relaxed);
                 id
             }
             id => id,
         }
     }
+}
 
-    /// Takes the return addresses from the frame at `frame` outwards: by the chain of frame pointers,
-    /// and by the table of frames through code that keeps none.
-    ///
-    /// # Safety
-    /// `frame` is that of a function that is running: its saved frame pointer, and behind it its return
-    /// address.
-    #[inline(always)]
-    pub unsafe fn walk<'a>(&self, frame: usize, room: &'a mut Room) -> CallStack<'a> {
-        self.enter(frame);
-        let frames = room.as_mut_ptr().cast::<u64>();
-        let (mut count, mut hash) = (0, 0_u64);
-        // SAFETY: the caller's promise.
-        let [fp, mut address] = unsafe { *(frame as *const [u64; 2]) };
-        let mut at = Frame { sp: frame as u64 + 16, fp };
-        for factor in &FACTORS {
-            // SAFETY: there is room for `MAX_FRAMES`.
-            unsafe { *frames.add(count) = address };
-            hash = hash.wrapping_add(address.wrapping_mul(*factor));
-            count += 1;
-            let caller = if frames::keeps_pointer(address) && self.holds(at) {
-                // SAFETY: the frame's two words are inside the stack.
-                let [fp, address] = unsafe { *(at.fp as *const [u64; 2]) };
-                Some((address, Frame { sp: at.fp + 16, fp }))
-            } else {
-                self.leave(address, at)
-            };
-            match caller {
-                Some((next, frame)) if next != 0 => (address, at) = (next, frame),
-                _ => break,
-            }
-        }
-        // SAFETY: so many were written.
-        CallStack { frames: unsafe { core::slice::from_raw_parts(frames, count) }, hash }
-    }
-
-    /// Whether a frame's two words are in the part of the stack that is known, and above what was read.
-    #[inline(always)]
-    fn holds(&self, at: Frame) -> bool {
-        at.fp >= at.sp && at.fp.is_multiple_of(8) && at.fp.wrapping_add(16) <= self.high.load(Relaxed) as u64
-    }
-
-    /// The caller of any code: its return address and frame. Out of the way of the loop, whose
-    /// registers it would take.
-    #[inline(never)]
-    fn leave(&self, address: u64, at: Frame) -> Option<(u64, Frame)> {
-        match frames::way(address) {
-            Way::Row(row) => row.caller(at, |place| self.word(place)),
-            Way::Pointer => {
-                let end = (at.fp as usize).checked_add(16)?;
-                if at.fp < at.sp
-                    || !at.fp.is_multiple_of(8)
-                    || (end > self.high.load(Relaxed) && !self.grow(end))
-                {
-                    return None;
-                }
-                // SAFETY: as in `walk`.
-                let [fp, address] = unsafe { *(at.fp as *const [u64; 2]) };
-                Some((address, Frame { sp: at.fp + 16, fp }))
-            }
+/// Takes the return addresses from the frame at `frame` outwards: by the chain of frame pointers, and
+/// by the table of frames through code that keeps none.
+///
+/// What is read is part of a live stack as long as the table describes the code on the way. Behind
+/// code that it does not describe, a frame pointer may be any number: memory is read by a system call
+/// from there on, which fails where there is none.
+///
+/// # Safety
+/// `frame` is that of a function that is running: its saved frame pointer, and behind it its return
+/// address.
+#[inline(always)]
+pub unsafe fn walk(frame: usize, room: &mut Room) -> CallStack<'_> {
+    let frames = room.as_mut_ptr().cast::<u64>();
+    let (mut count, mut hash) = (0, 0_u64);
+    // SAFETY: the caller's promise.
+    let [fp, mut address] = unsafe { *(frame as *const [u64; 2]) };
+    let mut at = Frame { sp: frame as u64 + 16, fp };
+    let mut sure = true;
+    for factor in &FACTORS {
+        // SAFETY: there is room for `MAX_FRAMES`.
+        unsafe { *frames.add(count) = address };
+        hash = hash.wrapping_add(address.wrapping_mul(*factor));
+        count += 1;
+        let caller = if sure && frames::keeps_pointer(address) && at.fp >= at.sp {
+            // SAFETY: by the table, `fp` is the frame pointer of code that has not returned.
+            let [fp, address] = unsafe { *(at.fp as *const [u64; 2]) };
+            Some((address, Frame { sp: at.fp + 16, fp }))
+        } else {
+            leave(address, at, &mut sure)
+        };
+        match caller {
+            Some((next, frame)) if next != 0 => (address, at) = (next, frame),
+            _ => break,
         }
     }
+    // SAFETY: so many were written.
+    CallStack { frames: unsafe { core::slice::from_raw_parts(frames, count) }, hash }
+}
 
-    /// A word of the stack above the running frame.
-    fn word(&self, place: u64) -> Option<u64> {
-        let place = place as usize;
-        let end = place.checked_add(8)?;
-        if place < self.low.load(Relaxed)
-            || !place.is_multiple_of(8)
-            || (end > self.high.load(Relaxed) && !self.grow(end))
-        {
-            return None;
+/// The caller of any code: its return address and frame. Out of the way of the loop, whose registers
+/// it would take.
+#[inline(never)]
+fn leave(address: u64, at: Frame, sure: &mut bool) -> Option<(u64, Frame)> {
+    match frames::way(address) {
+        // SAFETY: by the table, the word is part of a live frame.
+        Way::Row(row) if *sure => row.caller(at, |place| Some(unsafe { *(place as *const u64) })),
+        Way::Row(row) => row.caller(at, |place| sys::read(place as usize).map(|[word]| word)),
+        Way::Pointer | Way::Unknown => {
+            *sure = false;
+            let [fp, address] = sys::read(at.fp as usize).filter(|_| at.fp >= at.sp)?;
+            Some((address, Frame { sp: at.fp.checked_add(16)?, fp }))
         }
-        // SAFETY: it is inside the stack, as was just found out.
-        Some(unsafe { *(place as *const u64) })
-    }
-
-    /// Makes the known part of the stack contain the frame of a running function.
-    #[inline(always)]
-    fn enter(&self, frame: usize) {
-        if frame < self.low.load(Relaxed) || frame + 16 > self.high.load(Relaxed) {
-            self.find(frame);
-        }
-    }
-
-    #[cold]
-    fn find(&self, frame: usize) {
-        let page = frame & !(PAGE - 1);
-        let mut low = self.low.load(Relaxed);
-        if page < low && low - page <= STEP * PAGE {
-            while low > page && sys::is_readable(low - PAGE) {
-                low -= PAGE;
-            }
-            if low == page {
-                self.low.store(low, Relaxed);
-                return;
-            }
-        }
-        // Another stack. In between the known part is empty.
-        self.high.store(0, Relaxed);
-        compiler_fence(SeqCst);
-        self.low.store(page, Relaxed);
-        compiler_fence(SeqCst);
-        self.high.store(page + PAGE, Relaxed);
-        if frame + 16 > page + PAGE {
-            self.grow(frame + 16);
-        }
-    }
-
-    /// Whether the known part of the stack can be made to reach up to `end`.
-    #[cold]
-    fn grow(&self, end: usize) -> bool {
-        let mut high = self.high.load(Relaxed);
-        if end - high > STEP * PAGE {
-            return false;
-        }
-        while high < end {
-            if !sys::is_readable(high) {
-                return false;
-            }
-            high += PAGE;
-            self.high.store(high, Relaxed);
-        }
-        true
     }
 }

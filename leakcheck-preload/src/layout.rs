@@ -11,12 +11,16 @@ pub const CONTROL: &str = "LEAKCHECK_LEDGER";
 /// what `malloc` does, after it has opened the table of frames.
 pub const ENTER: &str = "leakcheck_enter";
 
-/// The descriptor of the window bits, which the ledger closes before anything of the program runs.
-pub const WINDOW_FD: i32 = 1000;
+/// Numbers that the descriptor of the window bits may have: the first that is free and allowed. The
+/// ledger closes it before anything of the program runs.
+pub const WINDOW_FDS: [i32; 8] = [1000, 900, 500, 250, 120, 60, 40, 20];
+
+/// The last word of the window bits, by which the ledger knows them.
+pub const WINDOW_MAGIC: u64 = 0x6c65_616b_6368_6563;
 
 /// Size of the window bits: bit `n` of word `n / 64` is 1 while everything that thread `n` allocates
-/// counts. There is room for every thread id (`PID_MAX_LIMIT`, include/linux/threads.h).
-pub const WINDOW_BYTES: usize = (4 << 20) / 8;
+/// counts. There is room for every thread id (`PID_MAX_LIMIT`, include/linux/threads.h), and a word more.
+pub const WINDOW_BYTES: usize = (4 << 20) / 8 + 4096;
 
 /// Frames in a recorded call stack at most, as many as the kernel side takes.
 pub const MAX_FRAMES: usize = 127;
@@ -47,9 +51,9 @@ pub mod control {
     pub const TABLE_PATH: usize = 64;
     /// Where modules are that have rows in it; the tracer writes them: [`MODULE_WORDS`] each, which are
     /// the start and the end of its mappings, what the loader has added to its addresses, and its key.
-    pub const MODULES: usize = 96;
+    pub const MODULES: usize = TABLE_PATH + 512;
     /// Modules at most.
-    pub const MAX_MODULES: usize = 40;
+    pub const MAX_MODULES: usize = 512;
     /// Words of a module.
     pub const MODULE_WORDS: usize = 4;
     /// Number of words.

@@ -40,8 +40,8 @@ impl Ledger {
         }
         if control[control::WINDOW] == 0 {
             return Err(format!(
-                "the ledger found no window; descriptor {} must be allowed (`ulimit -n`)",
-                leakcheck_preload::layout::WINDOW_FD
+                "the ledger found no window; one of the descriptors {:?} must be free and allowed (`ulimit -n`)",
+                leakcheck_preload::layout::WINDOW_FDS
             ));
         }
         let mut ledger = Self { control, blocks: Vec::new(), bad_frees: Vec::new(), reader };

@@ -154,6 +154,10 @@ fn losses(process: &Process, counters: &ProcessRecord) -> Vec<Loss> {
     if process.canary.is_none() && !planned {
         losses.push(Loss::NoCanary { reason: "it ended before its entry point".into() });
     }
+    if counters[process::BYPASSED] > 0 {
+        let reason = "it opened a library by RTLD_DEEPBIND or dlmopen, whose allocations are not seen".into();
+        losses.push(Loss::Allocator { reason });
+    }
     if process.test.window == Window::TestBody {
         if counters[process::BODIES] == 0 {
             losses.push(Loss::NoBody);

@@ -44,6 +44,16 @@ impl SharedBits {
     }
 }
 
+impl SharedBits {
+    /// Sets a whole word.
+    pub fn set_word(&self, word: usize, value: u64) {
+        if word < self.count {
+            // SAFETY: as in `set`.
+            unsafe { self.words.add(word).as_ref() }.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Drop for SharedBits {
     fn drop(&mut self) {
         // SAFETY: nobody holds a reference into it; a mapping of ours can be unmapped.

@@ -19,8 +19,8 @@ pub struct Program {
     pub directory: CString,
     /// Standard input, output and error.
     pub stdio: [Arc<OwnedFd>; 3],
-    /// One more descriptor, and its number in the child.
-    pub extra: Option<(Arc<OwnedFd>, RawFd)>,
+    /// One more descriptor, and the numbers that it may have in the child: it gets the first that is free.
+    pub extra: Option<(Arc<OwnedFd>, &'static [RawFd])>,
 }
 
 /// A child process that has not yet executed its program.
@@ -102,7 +102,8 @@ struct Child {
     environment: *const *const c_char,
     directory: *const c_char,
     stdio: [RawFd; 3],
-    extra: [RawFd; 2],
+    extra: RawFd,
+    numbers: &'static [RawFd],
     wait: RawFd,
     go: RawFd,
     status: RawFd,
@@ -122,7 +123,8 @@ impl Request {
             environment: environment.as_ptr(),
             directory: program.directory.as_ptr(),
             stdio: [0, 1, 2].map(|number: usize| program.stdio[number].as_raw_fd()),
-            extra: program.extra.as_ref().map_or([-1; 2], |(fd, number)| [fd.as_raw_fd(), *number]),
+            extra: program.extra.as_ref().map_or(-1, |(fd, _)| fd.as_raw_fd()),
+            numbers: program.extra.as_ref().map_or(&[], |(_, numbers)| numbers),
             wait: self.wait.as_raw_fd(),
             go: self.go,
             status: self.status.as_raw_fd(),
@@ -163,10 +165,14 @@ extern "C" fn run_child(child: *mut c_void) -> c_int {
         for (number, fd) in (0..).zip(child.stdio) {
             libc::dup2(fd, number);
         }
-        let [extra, number] = child.extra;
-        // A number that is in use, or not allowed, stays without: whoever looks there finds out.
-        if extra >= 0 && ![child.wait, child.status].contains(&number) {
-            libc::dup2(extra, number);
+        for number in child.numbers {
+            // Descriptors of the tool's own are closed by `execve`: only those that stay are in the way.
+            let flags = libc::fcntl(*number, libc::F_GETFD);
+            let is_free = flags == -1 || flags & libc::FD_CLOEXEC != 0;
+            let is_needed = [child.wait, child.status, child.extra].contains(number);
+            if is_free && !is_needed && libc::dup2(child.extra, *number) == *number {
+                break;
+            }
         }
         tell(libc::getpid());
         let mut byte = 0u8;

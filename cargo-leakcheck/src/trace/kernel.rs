@@ -9,7 +9,7 @@ use std::sync::Arc;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use camino::Utf8Path;
 use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, bad_free, block, process, stack, thread};
-use leakcheck_preload::layout::WINDOW_BYTES;
+use leakcheck_preload::layout::{WINDOW_BYTES, WINDOW_MAGIC};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
@@ -80,6 +80,7 @@ impl Kernel {
             .map_err(|source| Error::System { call: "duplicating table WINDOW".into(), source })?;
         let window = SharedBits::map(&window_fd, WINDOW_BYTES / 8)
             .map_err(|source| Error::System { call: "mapping table WINDOW".into(), source })?;
+        window.set_word(WINDOW_BYTES / 8 - 1, WINDOW_MAGIC);
         Ok(Self {
             programs: loaded.programs,
             links: Vec::new(),
@@ -108,7 +109,7 @@ impl Kernel {
             ("body", Program::Body, false),
             ("outer", Program::Outer, false),
             ("exit", Program::Exit, false),
-            ("unload", Program::Unload, false),
+            ("module", Program::Module, false),
         ] {
             let sites = sites.iter().filter(|site| site.program == wanted);
             let (offsets, cookies): (Vec<u64>, Vec<u64>) =

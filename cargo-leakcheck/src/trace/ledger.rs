@@ -1,7 +1,6 @@
 //! The ledger on the tracer's side before a process runs: its library, and the table of frames that
 //! it walks by.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -31,8 +30,9 @@ pub struct Ledger {
 struct Table {
     path: Utf8PathBuf,
     bytes: u64,
-    /// Keys and first virtual addresses of modules, by the paths of their mappings.
-    modules: HashMap<Utf8PathBuf, (u64, u64)>,
+    /// Modules by the paths of their mappings, with their first virtual addresses. A module's place is
+    /// its key.
+    modules: Vec<(Utf8PathBuf, u64)>,
 }
 
 impl Ledger {
@@ -70,11 +70,11 @@ impl Ledger {
         let start = first.ok_or("the ledger was not loaded")?.range.start;
         let words = start + self.control;
         let mut modules = Vec::new();
-        for (path, &(key, address)) in &self.table.modules {
+        for (key, (path, address)) in (0..).zip(&self.table.modules) {
             let of = mappings.iter().filter(|mapping| mapping.path == *path);
             let (starts, ends) = (of.clone().map(|of| of.range.start), of.map(|of| of.range.end));
             if let (Some(start), Some(end)) = (starts.min(), ends.max()) {
-                modules.extend([start, end, start.wrapping_sub(address), key]);
+                modules.extend([start, end, start.wrapping_sub(*address), key]);
             }
         }
         modules.truncate(control::MAX_MODULES * control::MODULE_WORDS);
@@ -92,22 +92,22 @@ impl Ledger {
 
 impl Table {
     fn write(path: Utf8PathBuf, modules: &[(Utf8PathBuf, Utf8PathBuf)]) -> Result<Self> {
-        let mut known = HashMap::new();
+        let mut known: Vec<(Utf8PathBuf, u64)> = Vec::new();
         let mut all: Vec<(u64, Vec<Row>)> = Vec::new();
         for (mapped, file) in modules {
-            if known.contains_key(mapped) {
+            if known.iter().any(|(path, _)| path == mapped) {
                 continue;
             }
             let read = |source| Error::File { action: "read", path: file.clone(), source };
             let data = std::fs::read(file).map_err(read)?;
-            let rows = unwind::rows(&data, file)?;
+            // Code of a module whose frames cannot be read is unknown, as that of one that has none.
+            let rows = unwind::rows(&data, file).unwrap_or_default();
             let first = object::File::parse(&*data)
                 .ok()
                 .and_then(|elf| elf.segments().map(|segment| segment.address()).min());
-            let key = all.len() as u64;
+            all.push((known.len() as u64, rows));
             // Mappings begin with pages.
-            known.insert(mapped.clone(), (key, first.unwrap_or(0) & !0xfff));
-            all.push((key, rows));
+            known.push((mapped.clone(), first.unwrap_or(0) & !0xfff));
         }
         let bytes = unwind::table(&all);
         write(&path, &bytes)?;

@@ -155,8 +155,8 @@ impl Prepared {
         self.modules.push((libc.path.clone(), libc.original.clone()));
         let others = loaded.iter().filter(|(name, _)| name != LIBC).map(|(_, path)| path.as_path());
         for path in others.chain(Utf8Path::from_path(interpreter)).chain([&*binary.path]) {
-            // Mappings have the names of the files themselves.
-            if let Ok(path) = path.canonicalize_utf8() {
+            // Mappings have the names of the files themselves. The kernel's own library has none.
+            if let Ok(path) = binary.directory.join(path).canonicalize_utf8() {
                 self.modules.push((path.clone(), path));
             }
         }
@@ -191,7 +191,7 @@ impl Prepared {
             _ => code.cxx_sites(),
         };
         if self.recorder == Recorder::Ledger {
-            sites.retain(|site| matches!(site.program, Program::Exit | Program::Unload));
+            sites.retain(|site| matches!(site.program, Program::Exit | Program::Module));
         }
         kernel.attach(&path, &sites)?;
         let malloc = code.function("malloc").unwrap_or(0);
@@ -226,8 +226,9 @@ fn loaded_libraries(
         })?;
     let listing = String::from_utf8_lossy(&output.stdout);
     let libraries = listing.lines().filter_map(|line| {
-        let (name, rest) = line.trim().split_once(" => ")?;
-        let (path, _) = rest.rsplit_once(" (")?;
+        let (entry, _) = line.trim().rsplit_once(" (")?;
+        // What is needed by a path has no name beside it.
+        let (name, path) = entry.split_once(" => ").unwrap_or((entry, entry));
         Some((name.to_owned(), Utf8PathBuf::from(path)))
     });
     Ok(libraries.collect())

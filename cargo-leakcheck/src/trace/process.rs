@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leakcheck_preload::layout::WINDOW_FDS;
 use nix::libc::user_regs_struct as Registers;
 use nix::unistd::Pid;
 
@@ -135,7 +136,7 @@ impl Process {
                 environment: environment(test, preload),
                 directory: string(test.binary.directory.as_str()),
                 stdio,
-                extra: ledger.map(|_| (kernel.window(), leakcheck_preload::layout::WINDOW_FD)),
+                extra: ledger.filter(|_| coverage.is_ok()).map(|_| (kernel.window(), &WINDOW_FDS[..])),
             })
             .map_err(failed)?;
         let uncovered = match coverage {

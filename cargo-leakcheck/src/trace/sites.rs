@@ -27,8 +27,8 @@ pub enum Program {
     Outer,
     /// `exit`.
     Exit,
-    /// `dlclose`.
-    Unload,
+    /// `dlopen`, `dlmopen`, `dlclose`.
+    Module,
 }
 
 /// A place to probe.
@@ -166,7 +166,9 @@ impl Code {
             .chain([
                 ("free", Program::Deallocate, 0, true),
                 ("exit", Program::Exit, 0, true),
-                ("dlclose", Program::Unload, 0, false),
+                ("dlopen", Program::Module, site::OPEN, false),
+                ("dlmopen", Program::Module, site::OPEN_IN, false),
+                ("dlclose", Program::Module, site::UNLOAD, false),
             ]);
         for (name, program, cookie, required) in wanted {
             let mut found = false;
