@@ -54,6 +54,8 @@ pub struct Thread {
     pub created_ns: u64,
     /// The same by the time stamp counter.
     pub created_stamp: u64,
+    /// Its thread pointer, once it has been seen: a thread that is killed while it exits shows no registers.
+    pub pointer: Option<u64>,
     /// Its registers at its exit, while it is kept there.
     pub at_exit: Option<Registers>,
 }
@@ -65,7 +67,7 @@ impl Thread {
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
         // Without a clock no block is younger than the thread, and all references count.
         let created_ns = now.map_or(u64::MAX, |now| now.as_nanos() as u64);
-        Self { created_ns, created_stamp: crate::sys::time_stamp(), at_exit: None }
+        Self { created_ns, created_stamp: crate::sys::time_stamp(), pointer: None, at_exit: None }
     }
 }
 

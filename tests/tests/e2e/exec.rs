@@ -17,6 +17,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("exec::static_program", static_program),
     ("exec::other_allocator", other_allocator),
     ("exec::daemon_is_ended", daemon_is_ended),
+    ("exec::killed_as_a_thread_ends", killed_as_a_thread_ends),
     ("exec::missing_program", missing_program),
     ("exec::plain_clone", plain_clone),
     ("exec::leaves_its_group", leaves_its_group),
@@ -158,6 +159,14 @@ fn kept_by_unusual_memory(workshop: &Workshop) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Whether the thread's end is seen before the kill, with it, or not at all is a matter of time.
+fn killed_as_a_thread_ends(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("killed", &["-pthread"])?;
+    let expected = Fixture::read_program(&workshop.fixtures().join("programs/killed.c"))?;
+    let expected = ExpectedTest { outcome: Some("signalled".into()), ..expected };
+    (0..20).try_for_each(|_| compared(&expected, 1, &exec(workshop, &[program.as_str()])?))
 }
 
 fn missing_program(workshop: &Workshop) -> Outcome {

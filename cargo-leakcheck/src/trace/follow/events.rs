@@ -26,7 +26,7 @@ impl Follower<'_> {
             Stop::Event(libc::PTRACE_EVENT_CLONE, _) => self.cloned(pid, owner),
             Stop::Event(libc::PTRACE_EVENT_EXIT, _) => self.exiting(pid, owner),
             // The first stop of a new thread, or a group-stop.
-            Stop::Event(_, libc::SIGTRAP) | Stop::Event(libc::PTRACE_EVENT_STOP, 0) => proceed(pid, 0),
+            Stop::Event(_, libc::SIGTRAP) | Stop::Event(libc::PTRACE_EVENT_STOP, 0) => self.begun(pid, owner),
             Stop::Event(..) => drop(sys::listen(pid)),
             Stop::Signal(signal) => {
                 let process = self.processes.get_mut(&owner).expect("an owner is a process");
@@ -77,7 +77,7 @@ impl Follower<'_> {
             }
             if let Some(place) = self.early.iter().position(|early| *early == child) {
                 self.early.swap_remove(place);
-                if is_thread { proceed(child, 0) } else { release(child) }
+                if is_thread { self.begun(child, owner) } else { release(child) }
             } else if !is_thread {
                 self.strangers.insert(child);
             }
@@ -102,6 +102,15 @@ impl Follower<'_> {
                 None => process.losses.push(Loss::Threads { count: 1 }),
             }
         }
+    }
+
+    /// A thread stops before its first instruction.
+    fn begun(&mut self, pid: Pid, owner: Pid) {
+        let process = self.processes.get_mut(&owner).expect("an owner is a process");
+        if let Some(thread) = process.threads.get_mut(&pid) {
+            thread.pointer = getregs(pid).ok().map(|registers| registers.fs_base);
+        }
+        proceed(pid, 0);
     }
 
     fn executed(&mut self, pid: Pid, owner: Pid) {
@@ -197,8 +206,11 @@ impl Follower<'_> {
     fn ended(&mut self, pid: Pid, owner: Pid, stop: Stop) {
         self.owners.remove(&pid);
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
-        process.threads.remove(&pid);
+        let thread = process.threads.remove(&pid);
         if pid != owner {
+            // It was alone at its exit when its process was ended, and did not wait for us.
+            let exited = thread.filter(|thread| thread.at_exit.is_none());
+            process.finished.extend(exited.and_then(|thread| thread.pointer));
             return;
         }
         let outcome = match stop {
