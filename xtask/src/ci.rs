@@ -19,11 +19,15 @@ pub fn run() -> Result<()> {
     must(
         cargo_here().args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"),
     )?;
-    // What users install is what is packaged.
+    // What users install is what is packaged. In a folder of its own: cargo keeps what it has unpacked
+    // from a folder once, and would build that again.
     let packages =
         ["leakcheck-common", "leakcheck-preload", "leakcheck-macros", "leakcheck", "cargo-leakcheck"];
     let packages = packages.into_iter().flat_map(|package| ["--package", package]);
-    must(cargo_here().args(["package", "--locked", "--allow-dirty"]).args(packages))?;
+    let folder = tempfile::tempdir()?;
+    let mut package = cargo_here();
+    package.args(["package", "--locked", "--allow-dirty", "--target-dir"]).arg(folder.path());
+    must(package.args(packages))?;
     match capture(cargo_here().args(["deny", "--version"])) {
         // Advisories need the network.
         Ok(_) => must(cargo_here().args(["deny", "--locked", "check", "licenses", "bans", "sources"]))?,
