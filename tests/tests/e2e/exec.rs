@@ -23,13 +23,10 @@ pub const TRIALS: &[NamedTrial] = &[
     ("exec::leaves_its_group", leaves_its_group),
     ("exec::kept_by_unusual_memory", kept_by_unusual_memory),
     ("exec::output_passes", output_passes),
-    ("exec::from_inside", from_inside),
-    ("exec::no_memory_left", no_memory_left),
-    ("exec::few_descriptors", few_descriptors),
 ];
 
 /// Runs a program, with the report on a file of its own.
-fn exec(workshop: &Workshop, program: &[&str]) -> Result<(Run, Test), String> {
+pub fn exec(workshop: &Workshop, program: &[&str]) -> Result<(Run, Test), String> {
     exec_with(workshop, &[], program)
 }
 
@@ -184,45 +181,4 @@ fn output_passes(workshop: &Workshop) -> Outcome {
         true => run.expect(0, &[]),
         false => Err(format!("the program's output is missing\n{}", run.describe())),
     }
-}
-
-/// What a recorder inside the process could get wrong: blocks of small threads, on a signal's stack,
-/// in destructors and exit handlers, and in a forked child, whose account is its own.
-fn from_inside(workshop: &Workshop) -> Outcome {
-    let program = workshop.compile("ledger", &["-pthread"])?;
-    let cases =
-        [("threads", 2000 * 40, 2000), ("signal", 10 * 41, 10), ("late", 42 + 43, 2), ("fork", 44, 1)];
-    for (way, bytes, blocks) in cases {
-        let (run, test) = exec(workshop, &[program.as_str(), way])?;
-        if test.definitely_lost != (Measure { bytes, blocks }) {
-            return Err(format!("{way}: {test:?}\n{}", run.describe()));
-        }
-        run.expect(2, &[])?;
-    }
-    Ok(())
-}
-
-/// Where no memory is left every block is counted all the same, or the verdict is incomplete.
-fn no_memory_left(workshop: &Workshop) -> Outcome {
-    let program = workshop.compile("ledger", &["-pthread"])?;
-    let (run, test) = exec(workshop, &[program.as_str(), "no_memory"])?;
-    let count = run.stdout.split_whitespace().next().and_then(|count| count.parse::<u64>().ok());
-    let count = count.filter(|count| *count > 1000).ok_or_else(|| run.describe())?;
-    let seen = test.definitely_lost.blocks + test.indirectly_lost.blocks;
-    match test.verdict.as_str() {
-        "incomplete" => Ok(()),
-        "leaks" if seen == count => Ok(()),
-        _ => Err(format!("{seen} of {count} blocks, and {}\n{}", test.verdict, run.describe())),
-    }
-}
-
-/// A limit on descriptors is no reason to see nothing without saying so.
-fn few_descriptors(workshop: &Workshop) -> Outcome {
-    let program = workshop.compile("leak", &[])?;
-    let tool = workshop.command(&["exec", "--", program.as_str()])?;
-    let mut shell = std::process::Command::new("/bin/sh");
-    shell.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""]).arg(tool.get_program()).args(tool.get_args());
-    let output = shell.output().map_err(|problem| format!("{shell:?}: {problem}"))?;
-    let run = Run::new(format!("{shell:?}"), output);
-    run.expect(if run.code == 2 { 2 } else { 10 }, &[])
 }

@@ -10,6 +10,7 @@ mod bad_input;
 mod documents;
 mod exec;
 mod fixtures;
+mod inside;
 mod interrupt;
 mod processes;
 mod selection;
@@ -38,7 +39,8 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 4] = [bad_input::TRIALS, exec::TRIALS, interrupt::TRIALS, selection::TRIALS];
+    let lists: [&[NamedTrial]; 5] =
+        [bad_input::TRIALS, exec::TRIALS, inside::TRIALS, interrupt::TRIALS, selection::TRIALS];
     for &(name, run) in lists.into_iter().flatten() {
         trials.push(trial(name.to_owned(), &workshop, run));
     }

@@ -1,0 +1,139 @@
+//! What a recorder inside the process could get wrong.
+
+use leakcheck_tests::marker::Kind;
+use leakcheck_tests::report::Measure;
+use leakcheck_tests::tool::{Run, Workshop};
+
+use crate::exec::exec;
+use crate::{NamedTrial, Outcome};
+
+/// Name and body of each trial.
+pub const TRIALS: &[NamedTrial] = &[
+    ("inside::many_places", many_places),
+    ("inside::no_memory_left", no_memory_left),
+    ("inside::few_descriptors", few_descriptors),
+    ("inside::descriptors_in_use", descriptors_in_use),
+    ("inside::stray_pointers", stray_pointers),
+    ("inside::lost_stack", lost_stack),
+    ("inside::bypassed", bypassed),
+    ("inside::before_the_entry", before_the_entry),
+];
+
+/// Blocks of small threads, on a signal's stack,
+/// in destructors and exit handlers, and in a forked child, whose account is its own.
+fn many_places(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("ledger", &["-pthread"])?;
+    let cases =
+        [("threads", 2000 * 40, 2000), ("signal", 10 * 41, 10), ("late", 42 + 43, 2), ("fork", 44, 1)];
+    for (way, bytes, blocks) in cases {
+        let (run, test) = exec(workshop, &[program.as_str(), way])?;
+        if test.definitely_lost != (Measure { bytes, blocks }) {
+            return Err(format!("{way}: {test:?}\n{}", run.describe()));
+        }
+        run.expect(2, &[])?;
+    }
+    Ok(())
+}
+
+/// Where no memory is left every block is counted all the same, or the verdict is incomplete.
+fn no_memory_left(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("ledger", &["-pthread"])?;
+    let (run, test) = exec(workshop, &[program.as_str(), "no_memory"])?;
+    let count = run.stdout.split_whitespace().next().and_then(|count| count.parse::<u64>().ok());
+    let count = count.filter(|count| *count > 1000).ok_or_else(|| run.describe())?;
+    let seen = test.definitely_lost.blocks + test.indirectly_lost.blocks;
+    match test.verdict.as_str() {
+        "incomplete" => Ok(()),
+        "leaks" if seen == count => Ok(()),
+        _ => Err(format!("{seen} of {count} blocks, and {}\n{}", test.verdict, run.describe())),
+    }
+}
+
+/// A limit on descriptors is no reason to see nothing without saying so.
+fn few_descriptors(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("leak", &[])?;
+    let tool = workshop.command(&["exec", "--", program.as_str()])?;
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""]).arg(tool.get_program()).args(tool.get_args());
+    let output = shell.output().map_err(|problem| format!("{shell:?}: {problem}"))?;
+    let run = Run::new(format!("{shell:?}"), output);
+    run.expect(if run.code == 2 { 2 } else { 10 }, &[])
+}
+
+/// The program inherits descriptors with the numbers that the ledger would take, and keeps them.
+fn descriptors_in_use(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("leak", &[])?;
+    let tool = workshop.command(&["exec", "--", "/bin/bash", "-c", "echo kept >&1000"])?;
+    let file = workshop.path().join("kept.txt");
+    let mut shell = std::process::Command::new("/bin/bash");
+    shell
+        .args(["-c", "exec 1000>$0; exec \"$@\"", file.as_str()])
+        .arg(tool.get_program())
+        .args(tool.get_args());
+    shell.output().map_err(|problem| format!("{shell:?}: {problem}"))?;
+    match std::fs::read_to_string(&file) {
+        Ok(text) if text == "kept\n" => {}
+        other => return Err(format!("descriptor 1000 was not the program's: {other:?}")),
+    }
+    // An empty file, of which no page can be read.
+    let tool = workshop.command(&["exec", "--", program.as_str()])?;
+    let mut shell = std::process::Command::new("/bin/bash");
+    shell.args(["-c", "exec 1000<>$0 900<>$0; exec \"$@\"", "/dev/null"]);
+    let output = shell.arg(tool.get_program()).args(tool.get_args()).output();
+    Run::new(format!("{shell:?}"), output.map_err(|problem| problem.to_string())?)
+        .expect(2, &["definitely lost"])
+}
+
+/// Frame pointers that are none, into memory that comes and goes.
+fn stray_pointers(workshop: &Workshop) -> Outcome {
+    let flags = ["-O2", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables", "-pthread"];
+    let program = workshop.compile("stray", &flags)?;
+    let (run, test) = exec(workshop, &[program.as_str()])?;
+    let (lost, below) = (Measure { bytes: 168, blocks: 1 }, Measure { bytes: 4 * 168, blocks: 4 });
+    match test.outcome == "passed" && test.definitely_lost == lost && test.indirectly_lost == below {
+        true => run.expect(2, &[]),
+        false => Err(format!("{test:?}\n{}", run.describe())),
+    }
+}
+
+/// Nothing that the recorder keeps is a reference.
+fn lost_stack(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("lost_stack", &[])?;
+    let (run, test) = exec(workshop, &[program.as_str()])?;
+    match test.definitely_lost == (Measure { bytes: 65536, blocks: 1 }) {
+        true => run.expect(2, &[]),
+        false => Err(format!("{test:?}\n{}", run.describe())),
+    }
+}
+
+/// Calls that pass the recorder by make the verdict incomplete, unless they are seen all the same.
+fn bypassed(workshop: &Workshop) -> Outcome {
+    let library = workshop.compile("library", &["-shared", "-fPIC"])?;
+    let program = workshop.compile("bypass", &["-ldl"])?;
+    for way in ["deep", "other"] {
+        let (run, test) = exec(workshop, &[program.as_str(), way, library.as_str()])?;
+        match test.verdict.as_str() {
+            "incomplete" => run.expect(10, &["allocator not covered"])?,
+            _ if test.definitely_lost.bytes == 105 => run.expect(2, &[])?,
+            _ => return Err(format!("{way}: {test:?}\n{}", run.describe())),
+        }
+    }
+    Ok(())
+}
+
+/// What was allocated before the entry point, without a table of frames, spoils nothing after it.
+fn before_the_entry(workshop: &Workshop) -> Outcome {
+    let flags = ["-shared", "-fPIC", "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
+    let library = workshop.compile("library", &flags)?;
+    let program = workshop.compile("early", &["-Wl,--no-as-needed", library.as_str()])?;
+    let (run, test) = exec(workshop, &[program.as_str()])?;
+    let source = std::fs::read_to_string(workshop.fixtures().join("programs/library.c"));
+    let source = source.map_err(|problem| problem.to_string())?;
+    let line = source.lines().position(|line| line.contains("the site of")).map(|line| line + 1);
+    let lost = test.findings.iter().find(|finding| finding.kind == Kind::DefinitelyLost);
+    let site = lost.and_then(|finding| finding.site.as_ref());
+    match site.is_some_and(|site| site.line == line) {
+        true => run.expect(2, &[]),
+        false => Err(format!("{test:?}\n{}", run.describe())),
+    }
+}
