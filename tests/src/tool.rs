@@ -74,7 +74,9 @@ impl Workshop {
 
     /// A command `cargo-leakcheck leakcheck ARGS`, outside of any cargo.
     pub fn command(&self, args: &[&str]) -> Result<Command, String> {
-        let mut command = Command::new(self.tool()?);
+        // Whoever runs these tests in the background has its children ignore an interrupt.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT,HUP,TERM").arg(self.tool()?);
         let (name, rest) = args.split_at(args.iter().take_while(|arg| **arg == "exec").count().min(1));
         command.arg("leakcheck").args(name);
         if let Ok(recorder) = env::var("LEAKCHECK_E2E_RECORDER")

@@ -166,6 +166,16 @@ impl Follower<'_> {
         if !matches!(process.phase, Phase::Dying) {
             return;
         }
+        // A thread that was killed while it was being stopped is gone without a word, and a leader stays
+        // a zombie, unreported, until the others have gone. Its stack is looked at as any other memory.
+        let gone = process
+            .threads
+            .iter()
+            .filter(|(id, thread)| thread.at_exit.is_none() && harvest::is_zombie(owner, **id));
+        for id in gone.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let thread = process.threads.remove(&id);
+            process.finished.extend(thread.and_then(|thread| thread.pointer));
+        }
         // A thread that executes a program has the others killed and waits for them.
         let waiting = process.threads.iter().filter(|(_, thread)| thread.at_exit.is_none());
         if waiting.into_iter().any(|(id, _)| harvest::is_executing(owner, *id)) {
