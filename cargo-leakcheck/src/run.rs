@@ -75,9 +75,7 @@ fn prepare(
         let binaries = std::mem::take(&mut built.binaries);
         Ok((built, discover::discover(binaries, options.trace.jobs)))
     };
-    let done = interrupts
-        .watch(work)
-        .map_err(|source| Error::System { call: "starting a thread".to_owned(), source })?;
+    let done = interrupts.watch(work);
     if interrupts.requested() {
         return Err(Error::Interrupted);
     }

@@ -37,8 +37,9 @@ pub struct Block {
     pub in_window: bool,
     /// Owned by the C library or the loader for a thread's own needs (the dtv): never a finding.
     pub runtime: bool,
-    /// Order of allocation: `CLOCK_MONOTONIC`, nanoseconds.
-    pub time_ns: u64,
+    /// Order of allocation, by the clock of the recorder: nanoseconds of `CLOCK_MONOTONIC`, or the time
+    /// stamp counter.
+    pub time: u64,
     /// Thread that allocated it.
     pub thread: u32,
 }

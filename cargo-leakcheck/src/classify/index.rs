@@ -108,7 +108,7 @@ mod tests {
             stack: None,
             in_window: true,
             runtime: false,
-            time_ns: 0,
+            time: 0,
             thread: 0,
         };
         ranges.iter().map(block).collect()

@@ -35,7 +35,7 @@ pub(super) fn lost(words: &Words<'_>, reached: &[Reach]) -> Vec<Lost> {
     }
     let graph = Graph::new(words, reached);
     // Blocks ascend by address, so nodes do.
-    let age = |node: usize| (words.blocks[graph.blocks[node]].time_ns, node);
+    let age = |node: usize| (words.blocks[graph.blocks[node]].time, node);
     let mut roots = graph.leak_roots(|node| reported(&graph.blocks[node]).then(|| age(node)));
     roots.sort_by_key(|&root| age(root));
 

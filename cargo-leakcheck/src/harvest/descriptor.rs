@@ -40,7 +40,7 @@ pub fn forget_arguments(
             if code.iter().any(|code| code.contains(&function))
                 && let Some(argument) = words.next()
                 && descriptor.created.is_none_or(|created| {
-                    block_at(blocks, value(argument)).is_some_and(|block| block.time_ns > created)
+                    block_at(blocks, value(argument)).is_some_and(|block| block.time > created)
                 })
             {
                 argument.fill(0);
@@ -72,13 +72,13 @@ mod tests {
     fn started_with(argument: u64, created: Option<u64>) -> u64 {
         let descriptors = [Descriptor { address: 0x9010, created }];
         let code = [0x4000..0x5000, 0x6000..0x7000];
-        let block = |address, time_ns| Block {
+        let block = |address, time| Block {
             address,
             size: 24,
             stack: None,
             in_window: true,
             runtime: false,
-            time_ns,
+            time,
             thread: 1,
         };
         let words = [0x4100_u64, 1, 0x9010, 2, 0x4200, argument, 4];

@@ -11,8 +11,10 @@ use super::pages::read_range;
 use crate::snapshot::Loss;
 use crate::trace::{BlockRecord, read};
 
-/// Most frames that a call stack may have.
-const FRAMES: usize = leakcheck_preload::layout::MAX_FRAMES;
+/// Most frames that a call stack may have, whichever the recorder is. The ledger is compiled without
+/// other crates and says it for itself.
+const FRAMES: usize = leakcheck_common::MAX_FRAMES;
+const _: () = assert!(FRAMES == leakcheck_preload::layout::MAX_FRAMES);
 
 /// A copy of a process's ledger.
 pub struct Ledger {

@@ -94,7 +94,7 @@ pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
         snapshot.losses.push(Loss::Vanished { reason: "no thread of it is left".into() });
         return snapshot;
     };
-    let mut records = match Records::of(kernel, process, reader) {
+    let mut records = match Records::of(kernel, process, counters, reader) {
         Ok(records) => records,
         Err(reason) => {
             snapshot.losses.push(Loss::NoCanary { reason });
@@ -187,7 +187,7 @@ fn live_blocks(
             stack: stacks.index(record[block::STACK]),
             in_window: record[block::FLAGS] & block::FLAG_WINDOW != 0,
             runtime: false,
-            time_ns: record[block::TIME],
+            time: record[block::TIME],
             thread: (record[block::FLAGS] >> 32) as u32,
         })
         .collect();

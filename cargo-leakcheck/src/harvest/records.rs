@@ -24,14 +24,15 @@ impl<'a> Records<'a> {
     ///
     /// # Errors
     /// Why there are none.
-    pub fn of(kernel: &'a Kernel, process: &Process, reader: Pid) -> Result<Self, String> {
+    pub fn of(
+        kernel: &'a Kernel,
+        process: &Process,
+        counters: ProcessRecord,
+        reader: Pid,
+    ) -> Result<Self, String> {
         match process.control {
             Some(address) => Ledger::read(reader, address).map(Self::Ledger),
-            None => {
-                let pid = process.pid;
-                let counters = kernel.process(pid).map_err(|error| error.to_string())?;
-                Ok(Self::Kernel { kernel, pid, counters })
-            }
+            None => Ok(Self::Kernel { kernel, pid: process.pid, counters }),
         }
     }
 

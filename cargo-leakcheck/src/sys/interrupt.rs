@@ -13,6 +13,7 @@ use nix::unistd::{Pid, getpid};
 use signal_hook::low_level::pipe;
 
 use super::ptrace::wait_any;
+use crate::error::{Error, Result};
 
 /// How long compilers have to remove their temporary files.
 const GRACE: Duration = Duration::from_millis(500);
@@ -53,8 +54,12 @@ impl Interrupts {
 
     /// Does `work`, which starts processes and waits for them. If the user asks for the end, whatever
     /// it has started is ended, so that it has nothing to wait for.
-    pub fn watch<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
-        let (done, finish) = UnixStream::pair()?;
+    ///
+    /// # Errors
+    /// Those of `work`, or the system refuses a pair of sockets.
+    pub fn watch<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let (done, finish) = UnixStream::pair()
+            .map_err(|source| Error::System { call: "making a pair of sockets".to_owned(), source })?;
         let result = std::thread::scope(|scope| {
             scope.spawn(move || {
                 readable(&[self.as_fd(), done.as_fd()], Duration::MAX);
@@ -70,7 +75,7 @@ impl Interrupts {
         if self.requested() {
             self.end_children(Instant::now() + GRACE);
         }
-        Ok(result)
+        result
     }
 
     /// Ends every process that the run has started, and waits for it: by a request before `grace`, by

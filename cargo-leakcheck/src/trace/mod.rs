@@ -22,7 +22,7 @@ pub use follow::block_signals;
 
 use std::thread::JoinHandle;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::{PlannedTest, Ran};
 use crate::options::TraceOptions;
 use crate::snapshot::Snapshot;
@@ -79,8 +79,6 @@ pub fn run(
 ) -> Result<bool> {
     let mut kernel = kernel.0.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     let prepare = || prepare::Prepared::new(&mut kernel, tests, options);
-    let prepared = interrupts
-        .watch(prepare)
-        .map_err(|source| Error::System { call: "starting a thread".into(), source })??;
+    let prepared = interrupts.watch(prepare)?;
     follow::Follower::new(&mut kernel, &prepared, options, interrupts, sink)?.run(tests)
 }

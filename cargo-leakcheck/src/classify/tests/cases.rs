@@ -27,7 +27,7 @@ fn rc_that_holds_itself() {
 fn rc_cycle_of_two_is_reported_under_the_older() {
     let mut heap = Heap::default();
     let younger = heap.block(32);
-    heap.last().time_ns = 5000;
+    heap.last().time = 5000;
     let older = heap.block(48);
     heap.write(younger + 16, older);
     heap.write(older + 24, younger);
@@ -38,7 +38,7 @@ fn rc_cycle_of_two_is_reported_under_the_older() {
 fn blocks_of_one_time_go_by_address() {
     let mut heap = Heap::default();
     let (a, b) = (heap.block(16), heap.block(16));
-    heap.0.blocks[1].time_ns = heap.0.blocks[0].time_ns;
+    heap.0.blocks[1].time = heap.0.blocks[0].time;
     heap.write(a, b);
     heap.write(b, a);
     heap.check(&[leak_root(0, 16, (16, 1)), finding(IndirectlyLost, 1, 16, 1)]);
@@ -61,7 +61,7 @@ fn list_with_a_lost_head() {
 fn tree_below_a_cycle_and_a_shared_leaf() {
     let mut heap = Heap::default();
     let [young, old, left, right, leaf] = [64, 64, 32, 32, 8].map(|size| heap.block(size));
-    heap.0.blocks[0].time_ns = 9000;
+    heap.0.blocks[0].time = 9000;
     // `young` and `old` are two roots; `old` is a cycle with `left`. Both lead to the leaf.
     heap.write(young, right);
     heap.write(right, leaf);

@@ -25,7 +25,7 @@ impl Heap {
             stack: Some(index),
             in_window: true,
             runtime: false,
-            time_ns: 1000 + index as u64,
+            time: 1000 + index as u64,
             thread: 1,
         });
         self.0.heap.push(Memory { address, bytes: vec![0; size as usize] });

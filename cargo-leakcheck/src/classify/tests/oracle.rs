@@ -44,7 +44,7 @@ pub(super) fn classify(snapshot: &Snapshot) -> Vec<Finding<usize>> {
     let reported = |block: &usize| blocks[*block].in_window && !blocks[*block].runtime;
     let below: Vec<Set> = all.iter().map(|&block| closure(&any, &any[block])).collect();
     let leads = |from: usize, to: usize| below[from].contains(&to);
-    let age = |block: usize| (blocks[block].time_ns, blocks[block].address);
+    let age = |block: usize| (blocks[block].time, blocks[block].address);
     // A root: whatever reported lost block leads to it, it leads back to, and it is the oldest of those.
     let is_root = |block: usize| {
         let mut above =

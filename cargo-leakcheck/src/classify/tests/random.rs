@@ -54,8 +54,8 @@ fn block() -> impl Strategy<Value = (u64, Block)> {
     let gap = prop_oneof![4 => Just(0u64), 4 => Just(16), 1 => Just(4096), 1 => Just(1 << 21)];
     let stack = prop_oneof![1 => Just(None), 6 => (0..3usize).prop_map(Some)];
     (size, gap, stack, prop::bool::weighted(0.8), prop::bool::weighted(0.1), 0..4u64).prop_map(
-        |(size, gap, stack, in_window, runtime, time_ns)| {
-            (gap, Block { address: 0, size, stack, in_window, runtime, time_ns, thread: 1 })
+        |(size, gap, stack, in_window, runtime, time)| {
+            (gap, Block { address: 0, size, stack, in_window, runtime, time, thread: 1 })
         },
     )
 }
