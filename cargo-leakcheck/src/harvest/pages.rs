@@ -7,12 +7,16 @@ use std::os::unix::fs::FileExt as _;
 
 use nix::unistd::Pid;
 
-use crate::snapshot::{Block, Loss, Memory};
+use super::proc::mappings;
+use crate::snapshot::{Block, Loss, Mapping, Memory};
 use crate::trace::{read, read_protected};
 
 const PAGE: u64 = 4096;
 /// Smaller ranges are read whole: asking costs more.
 const WORTH_ASKING: u64 = 1 << 20;
+/// Of ranges of this size only what is mapped is asked for: they may be nonsense that the process has
+/// written, and asking for what does not exist takes as long.
+const IMPLAUSIBLE: u64 = 1 << 30;
 /// Blocks closer to each other than this are read together.
 const GAP: u64 = 4096;
 
@@ -67,11 +71,18 @@ const OF_A_FILE: u64 = 1 << 61;
 
 /// The parts of a range that exist. The whole range where it is small or the kernel does not tell.
 fn touched(reader: Pid, range: &Range<u64>) -> Vec<Range<u64>> {
-    let whole = || vec![range.clone()];
     if range.end - range.start < WORTH_ASKING {
-        return whole();
+        return vec![range.clone()];
     }
-    parts(reader, range, |_| true).unwrap_or_else(whole)
+    let mut existing = vec![range.clone()];
+    if range.end - range.start >= IMPLAUSIBLE {
+        let mappings = mappings(reader).unwrap_or_default();
+        let inside =
+            |mapping: Mapping| mapping.range.start.max(range.start)..mapping.range.end.min(range.end);
+        existing = mappings.into_iter().map(inside).filter(|part| part.start < part.end).collect();
+    }
+    let touched = |part: Range<u64>| parts(reader, &part, |_| true).unwrap_or_else(|| vec![part]);
+    existing.into_iter().flat_map(touched).collect()
 }
 
 /// The parts of a range that the process has written to: of a file's mapping its own copies.

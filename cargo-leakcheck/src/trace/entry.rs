@@ -1,6 +1,7 @@
-//! Between the loader and the program: the private C library is loaded, nothing of the program or
-//! its constructors has run. Here our entry is taken out of the environment, and the canary block
-//! is planted.
+//! From `execve` to the program's entry point, in two stops. Where the loader begins to load
+//! libraries it has read the environment, and nothing else has: our variable is taken out there. At
+//! the entry point the private C library is there, and nothing of the program has run: the canary
+//! block is planted.
 
 use leakcheck_common::{CANARY_SIZE, thread};
 use nix::sys::ptrace::{getregs, setregs};
@@ -9,61 +10,82 @@ use nix::unistd::Pid;
 use super::kernel::Kernel;
 use super::memory;
 use super::prepare::Library;
-use super::process::{Phase, Process};
+use super::process::{Breakpoint, PRELOAD, Phase, Process};
 use crate::model::Window;
 use crate::snapshot::Loss;
 use crate::{harvest, sys};
 
+const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 const BREAKPOINT: u64 = 0xcc;
+/// Arguments and environment take a quarter of the stack's limit at most, and this by default.
+const ENVIRONMENT_BYTES: usize = 8 << 20;
 
-/// Stops the process at its entry point, the next time it comes there.
+/// Stops the process, which has just executed its program, where its loader begins to load.
 ///
 /// # Errors
 /// Why that is not possible.
 pub fn arm(process: &mut Process) -> Result<(), String> {
+    let libraries = process.libraries.as_ref().ok_or("the binary is not covered")?;
     let path = format!("/proc/{}/auxv", process.pid);
     let vector = std::fs::read(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
     let words: Vec<u64> = vector
         .chunks_exact(8)
         .map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("chunks of 8")))
         .collect();
-    let entry = words
-        .chunks_exact(2)
-        .find_map(|pair| (pair[0] == AT_ENTRY).then_some(pair[1]))
-        .ok_or_else(|| format!("{path} names no entry point"))?;
-    let stopped = sys::read_word(process.pid, entry).and_then(|word| {
-        sys::write_word(process.pid, entry, word & !0xff | BREAKPOINT)?;
-        Ok(word)
-    });
-    let word = stopped.map_err(|errno| format!("cannot place a breakpoint at {entry:#x}: {errno}"))?;
-    process.phase = Phase::Loading { entry, word };
+    let value = |key: u64| {
+        let mut pairs = words.chunks_exact(2);
+        let found = pairs.find_map(|pair| (pair[0] == key).then_some(pair[1]));
+        found.ok_or_else(|| format!("{path} has no entry {key}"))
+    };
+    let (loader, entry) = (value(AT_BASE)?, value(AT_ENTRY)?);
+    let stack = getregs(process.pid).map_err(|errno| format!("cannot read its registers: {errno}"))?.rsp;
+    let loading = place(process.pid, loader + libraries.loading)?;
+    process.phase = Phase::Starting { loading, stack, entry };
     Ok(())
+}
+
+fn place(pid: Pid, address: u64) -> Result<Breakpoint, String> {
+    let placed = sys::read_word(pid, address).and_then(|word| {
+        sys::write_word(pid, address, word & !0xff | BREAKPOINT)?;
+        Ok(Breakpoint { address, word })
+    });
+    placed.map_err(|errno| format!("cannot place a breakpoint at {address:#x}: {errno}"))
 }
 
 /// Handles a breakpoint trap of the main thread; false if it is not ours but the program's own.
 pub fn trapped(kernel: &mut Kernel, process: &mut Process) -> bool {
     let Ok(mut registers) = getregs(process.pid) else { return false };
+    let is_at = |breakpoint: Breakpoint| registers.rip == breakpoint.address + 1;
     match std::mem::replace(&mut process.phase, Phase::Running) {
-        Phase::Loading { entry, word } if registers.rip == entry + 1 => {
-            registers.rip = entry;
-            match plant(kernel, process, registers, entry) {
-                Ok(()) => {
-                    let registers = Box::new(registers);
-                    process.phase = Phase::Canary { entry, word, registers };
-                }
+        Phase::Starting { loading, stack, entry } if is_at(loading) => {
+            registers.rip = loading.address;
+            let hidden = hide(process.pid, stack);
+            match place(process.pid, entry) {
+                Ok(entry) => process.phase = Phase::Loading { entry, hidden },
+                Err(reason) => process.losses.push(Loss::NoCanary { reason }),
+            }
+            resume(process.pid, loading, registers);
+            true
+        }
+        Phase::Loading { entry, hidden } if is_at(entry) => {
+            registers.rip = entry.address;
+            // It would show in /proc/PID/environ.
+            memory::write(process.pid, hidden.0, &vec![0; hidden.1]);
+            match plant(kernel, process, registers, entry.address) {
+                Ok(()) => process.phase = Phase::Canary { entry, registers: Box::new(registers) },
                 Err(reason) => {
                     process.losses.push(Loss::NoCanary { reason });
-                    resume(process.pid, entry, word, registers);
+                    resume(process.pid, entry, registers);
                 }
             }
             true
         }
-        Phase::Canary { entry, word, registers: saved } if registers.rip == entry + 1 => {
+        Phase::Canary { entry, registers: saved } if is_at(entry) => {
             // The harvest looks whether it is there.
             process.canary = Some(registers.rax);
             set_window(kernel, process, process.test.window == Window::Process);
-            resume(process.pid, entry, word, *saved);
+            resume(process.pid, entry, *saved);
             true
         }
         phase => {
@@ -92,7 +114,6 @@ fn plant(
     let (Some(first), Some(libc)) = (first, code(&libraries.libc)) else {
         return Err("the private copy of the C library was not loaded".into());
     };
-    hide(process.pid, registers.rsp, &mappings, &libraries.preload(process.ledger.as_deref()));
     let mut record = kernel.thread(process.pid).map_err(|error| error.to_string())?;
     record[thread::LIBC_START] = libc.start;
     record[thread::LIBC_SIZE] = libc.end - libc.start;
@@ -132,41 +153,25 @@ fn set_window(kernel: &mut Kernel, process: &Process, open: bool) {
     }
 }
 
-fn resume(pid: Pid, entry: u64, word: u64, registers: nix::libc::user_regs_struct) {
+fn resume(pid: Pid, breakpoint: Breakpoint, registers: nix::libc::user_regs_struct) {
     // A process that is gone needs no registers.
-    let _ = sys::write_word(pid, entry, word);
+    let _ = sys::write_word(pid, breakpoint.address, breakpoint.word);
     let _ = setregs(pid, registers);
 }
 
-/// Takes the private libraries out of the environment on the initial stack, whose layout is that of
-/// the System V ABI: argument count, arguments, 0, environment, 0. The loader has read it already,
-/// and the program has not.
-fn hide(pid: Pid, stack: u64, mappings: &[crate::snapshot::Mapping], preload: &str) {
-    let Some(mapping) = mappings.iter().find(|mapping| mapping.range.contains(&stack)) else { return };
-    let bytes = memory::read(pid, stack, (mapping.range.end - stack) as usize);
-    let word = |index: usize| -> Option<u64> {
-        let bytes = bytes.get(index * 8..index * 8 + 8)?;
-        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-    };
-    let ours = format!("LD_PRELOAD={preload}");
-    let Some(count) = word(0) else { return };
-    for index in count as usize + 2.. {
-        let Some(pointer) = word(index).filter(|pointer| *pointer != 0) else { return };
-        let Some(text) = pointer.checked_sub(stack).and_then(|start| bytes.get(start as usize..)) else {
-            continue;
-        };
-        let Some(rest) = text.strip_prefix(ours.as_bytes()) else { continue };
-        let rest = &rest[..rest.iter().position(|byte| *byte == 0).unwrap_or(0)];
-        let mut replacement = match rest.strip_prefix(b":") {
-            Some(theirs) => [b"LD_PRELOAD=", theirs].concat(),
-            // Ours alone is the last variable.
-            None => {
-                memory::write(pid, stack + index as u64 * 8, &[0; 8]);
-                Vec::new()
-            }
-        };
-        replacement.resize(ours.len() + rest.len(), 0);
-        memory::write(pid, pointer, &replacement);
-        return;
+/// Takes the private libraries, the last variable, out of the environment on the initial stack, whose
+/// layout is that of the System V ABI: argument count, arguments, 0, environment, 0. Where the
+/// variable is, and how long.
+fn hide(pid: Pid, stack: u64) -> (u64, usize) {
+    let bytes = memory::read(pid, stack, ENVIRONMENT_BYTES);
+    let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of 8")));
+    let Some(count) = words.clone().next() else { return (0, 0) };
+    let variables = words.enumerate().skip(count as usize + 2).take_while(|(_, pointer)| *pointer != 0);
+    let Some((index, pointer)) = variables.last() else { return (0, 0) };
+    let text = pointer.checked_sub(stack).and_then(|start| bytes.get(start as usize..)).unwrap_or_default();
+    let length = text.iter().position(|byte| *byte == 0).unwrap_or(0);
+    if !text.starts_with(PRELOAD) || !memory::write(pid, stack + index as u64 * 8, &[0; 8]) {
+        return (0, 0);
     }
+    (pointer, length)
 }

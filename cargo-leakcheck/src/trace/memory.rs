@@ -6,27 +6,38 @@ use std::os::unix::fs::FileExt as _;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
+/// What is read first, in bytes; then twice that, and so on: a length that the process has written
+/// somewhere asks for no more memory than there is.
+const FIRST: usize = 64 << 10;
+
 /// Reads up to `length` bytes; fewer where the memory ends, none where there is none.
 pub fn read(pid: Pid, address: u64, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    let mut done = 0;
-    while done < length {
-        let remote = RemoteIoVec { base: address as usize + done, len: length - done };
-        match process_vm_readv(pid, &mut [IoSliceMut::new(&mut bytes[done..])], &[remote]) {
-            Ok(count) if count > 0 => done += count,
-            _ => break,
-        }
-    }
-    bytes.truncate(done);
-    bytes
+    pieces(address, length, |address, bytes| {
+        let remote = RemoteIoVec { base: address as usize, len: bytes.len() };
+        process_vm_readv(pid, &mut [IoSliceMut::new(bytes)], &[remote]).unwrap_or(0)
+    })
 }
 
 /// The same of memory that its owner has made inaccessible (mm/gup.c, `FOLL_FORCE`).
 pub fn read_protected(pid: Pid, address: u64, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    let memory = std::fs::File::open(format!("/proc/{pid}/mem"));
-    let count = memory.and_then(|memory| memory.read_at(&mut bytes, address)).unwrap_or(0);
-    bytes.truncate(count);
+    let Ok(memory) = std::fs::File::open(format!("/proc/{pid}/mem")) else { return Vec::new() };
+    pieces(address, length, |address, bytes| memory.read_at(bytes, address).unwrap_or(0))
+}
+
+fn pieces(address: u64, length: usize, mut read: impl FnMut(u64, &mut [u8]) -> usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut done = 0;
+    while done < length {
+        if done == bytes.len() {
+            bytes.resize(length.min(done.max(FIRST / 2) * 2), 0);
+        }
+        let Some(from) = address.checked_add(done as u64) else { break };
+        match read(from, &mut bytes[done..]) {
+            0 => break,
+            count => done += count,
+        }
+    }
+    bytes.truncate(done);
     bytes
 }
 

@@ -20,6 +20,8 @@ use crate::scratch::Scratch;
 
 const LIBC: &str = "libc.so.6";
 const CXX: &str = "libstdc++.so.6";
+/// What the loader calls for debuggers before it loads libraries, and after (elf/dl-debug.c).
+const LOADING: &str = "_dl_debug_state";
 
 /// A private copy of a library.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub struct Libraries {
     pub libc: Arc<Library>,
     /// Virtual address of `malloc` in it.
     pub malloc: u64,
+    /// Virtual address in the loader of the function that it calls before it loads libraries.
+    pub loading: u64,
     /// The GNU C++ library, where the binary uses it.
     pub cxx: Option<Arc<Library>>,
     /// An allocator linked into the binary, whose blocks are not seen.
@@ -151,6 +155,11 @@ impl Prepared {
             }
             kernel.attach(&binary.path, &sites)?;
         }
+        let loader = Utf8Path::from_path(interpreter).map(|path| Code::read(path, true)).transpose()?;
+        let Some(loading) = loader.and_then(|loader| loader.function(LOADING)) else {
+            let loader = interpreter.display();
+            return Ok(Err(format!("its loader {loader} has no function {LOADING}")));
+        };
         let (libc, malloc) = self.copy(kernel, LIBC, &libc)?;
         self.modules.push((libc.path.clone(), libc.original.clone()));
         let others = loaded.iter().filter(|(name, _)| name != LIBC).map(|(_, path)| path.as_path());
@@ -166,6 +175,7 @@ impl Prepared {
         Ok(Ok(Libraries {
             libc,
             malloc,
+            loading,
             cxx: cxx.map(|(library, _)| library),
             other_allocator: code.other_allocator(),
         }))

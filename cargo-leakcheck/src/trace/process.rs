@@ -1,7 +1,7 @@
 //! One test's process while it runs.
 
 use std::collections::HashMap;
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
@@ -20,23 +20,42 @@ use crate::model::PlannedTest;
 use crate::snapshot::{Loss, Mapping, Snapshot};
 use crate::sys::{Held, Program, Spawner};
 
+/// The variable that names libraries to load first, as the environment has it.
+pub const PRELOAD: &[u8] = b"LD_PRELOAD=";
+
+/// A place where a process is to stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Breakpoint {
+    /// Where it is.
+    pub address: u64,
+    /// The word that was there.
+    pub word: u64,
+}
+
 /// How far a process has come.
 pub enum Phase {
     /// Waiting for its `execve`.
     Held,
-    /// Between the loader's first instruction and the program's; the word replaced by a breakpoint.
-    Loading {
-        /// Address of the breakpoint: the program's entry point.
+    /// The loader has not begun to load libraries; it stops where it does.
+    Starting {
+        /// There.
+        loading: Breakpoint,
+        /// The stack pointer that the program was started with.
+        stack: u64,
+        /// The program's entry point.
         entry: u64,
-        /// What was there.
-        word: u64,
+    },
+    /// The loader loads libraries, and calls their constructors.
+    Loading {
+        /// At the program's entry point.
+        entry: Breakpoint,
+        /// Address and length of what was taken out of the environment: the loader reads it still.
+        hidden: (u64, usize),
     },
     /// In the call of `malloc` that was pushed in front of the program.
     Canary {
-        /// Address of the breakpoint.
-        entry: u64,
-        /// What was there.
-        word: u64,
+        /// At the program's entry point.
+        entry: Breakpoint,
         /// The registers to go on with.
         registers: Box<Registers>,
     },
@@ -168,23 +187,16 @@ impl Process {
     }
 }
 
-/// The test's environment with the private libraries in front of what it preloads itself. The entry
-/// point takes it out again, see `entry`.
+/// The test's environment, and as its last variable the private libraries, in front of what it
+/// preloads itself: the loader takes the last one of a name. `entry` takes it out again.
 fn environment(test: &PlannedTest, preload: Option<String>) -> Vec<CString> {
-    let mut variables: Vec<Vec<u8>> = Vec::new();
-    let mut pending = preload;
-    for (name, value) in &test.binary.environment {
-        let mut variable = [name.as_bytes(), b"="].concat();
-        if name == "LD_PRELOAD"
-            && let Some(preload) = pending.take()
-        {
-            variable.extend_from_slice(&[preload.as_bytes(), b":"].concat());
-        }
-        variable.extend_from_slice(value.as_bytes());
-        variables.push(variable);
-    }
-    if let Some(preload) = pending {
-        variables.push([b"LD_PRELOAD=", preload.as_bytes()].concat());
+    let variable = |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+    let mut variables: Vec<Vec<u8>> = test.binary.environment.iter().map(variable).collect();
+    if let Some(preload) = preload {
+        let ours = [PRELOAD, preload.as_bytes()].concat();
+        let theirs = variables.iter().rev().find_map(|variable| variable.strip_prefix(PRELOAD));
+        let ours = theirs.map_or(ours.clone(), |theirs| [&ours, b":".as_slice(), theirs].concat());
+        variables.push(ours);
     }
     variables.into_iter().map(|variable| CString::new(variable).unwrap_or_default()).collect()
 }

@@ -17,6 +17,8 @@ pub const TRIALS: &[NamedTrial] = &[
     ("inside::lost_stack", lost_stack),
     ("inside::bypassed", bypassed),
     ("inside::before_the_entry", before_the_entry),
+    ("inside::forged_records", forged_records),
+    ("inside::constructors_environment", constructors_environment),
 ];
 
 /// Blocks of small threads, on a signal's stack,
@@ -136,4 +138,34 @@ fn before_the_entry(workshop: &Workshop) -> Outcome {
         true => run.expect(2, &[]),
         false => Err(format!("{test:?}\n{}", run.describe())),
     }
+}
+
+/// What the process writes into its records costs the tool no more memory than there is.
+fn forged_records(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("forged", &["-ldl"])?;
+    let tool = workshop.command(&["exec", "--recorder", "ledger", "--", program.as_str()])?;
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-c", "ulimit -v 2000000; exec timeout -s KILL 60 \"$0\" \"$@\""]);
+    let output = shell.arg(tool.get_program()).args(tool.get_args()).output();
+    let run = Run::new(format!("{shell:?}"), output.map_err(|problem| problem.to_string())?);
+    run.expect(if run.code == 2 { 2 } else { 10 }, &[])
+}
+
+/// The constructors of libraries, which run before the program, see the user's environment.
+fn constructors_environment(workshop: &Workshop) -> Outcome {
+    let library = workshop.compile("constructor", &["-shared", "-fPIC"])?;
+    let program = workshop.compile("constructor", &["-DPROGRAM", "-Wl,--no-as-needed", library.as_str()])?;
+    let preloaded = workshop.compile("library", &["-shared", "-fPIC"])?;
+    let theirs = [("LD_PRELOAD".to_owned(), preloaded.to_string())];
+    for (variables, expected) in [
+        (&[][..], "variable not set\n".to_owned()),
+        (&theirs, format!("argument {preloaded}\nvariable {preloaded}\n")),
+    ] {
+        let run = workshop.run(&["exec", "--", program.as_str()], variables)?;
+        if !run.stdout.contains(&expected) || run.stdout.matches("argument").count() != variables.len() {
+            return Err(format!("not {expected}{}", run.describe()));
+        }
+        run.expect(0, &[])?;
+    }
+    Ok(())
 }
