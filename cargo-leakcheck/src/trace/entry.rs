@@ -170,7 +170,7 @@ fn hide(pid: Pid, stack: u64) -> (u64, usize) {
     let Some((index, pointer)) = variables.last() else { return (0, 0) };
     let text = pointer.checked_sub(stack).and_then(|start| bytes.get(start as usize..)).unwrap_or_default();
     let length = text.iter().position(|byte| *byte == 0).unwrap_or(0);
-    if !text.starts_with(PRELOAD) || !memory::write(pid, stack + index as u64 * 8, &[0; 8]) {
+    if !text.starts_with(PRELOAD.as_bytes()) || !memory::write(pid, stack + index as u64 * 8, &[0; 8]) {
         return (0, 0);
     }
     (pointer, length)

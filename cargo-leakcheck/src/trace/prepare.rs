@@ -3,6 +3,7 @@
 //! scope: no process but the run's tests maps it.
 
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -53,14 +54,12 @@ impl Libraries {
         std::iter::once(&*self.libc).chain(self.cxx.as_deref())
     }
 
-    /// The value of `LD_PRELOAD` that loads them, and the ledger before them.
-    pub fn preload(&self, ledger: Option<&Ledger>) -> String {
-        let ledger = ledger.map(|ledger| ledger.path.as_str());
-        ledger
-            .into_iter()
-            .chain(self.iter().map(|library| library.path.as_str()))
-            .collect::<Vec<_>>()
-            .join(":")
+    /// The value of `LD_PRELOAD` that loads them: the ledger before what the user preloads, which may
+    /// ask for the next definition of a function (`RTLD_NEXT`), and the copies behind it.
+    pub fn preload(&self, ledger: Option<&Ledger>, theirs: Option<&OsStr>) -> OsString {
+        let ledger = ledger.map(|ledger| OsStr::new(&ledger.path));
+        let copies = self.iter().map(|library| OsStr::new(&library.path));
+        ledger.into_iter().chain(theirs).chain(copies).collect::<Vec<_>>().join(OsStr::new(":"))
     }
 }
 

@@ -19,6 +19,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("inside::before_the_entry", before_the_entry),
     ("inside::forged_records", forged_records),
     ("inside::constructors_environment", constructors_environment),
+    ("inside::preloaded_by_the_user", preloaded_by_the_user),
 ];
 
 /// Blocks of small threads, on a signal's stack,
@@ -166,6 +167,19 @@ fn constructors_environment(workshop: &Workshop) -> Outcome {
             return Err(format!("not {expected}{}", run.describe()));
         }
         run.expect(0, &[])?;
+    }
+    Ok(())
+}
+
+/// What the user preloads finds the C library's functions behind its own.
+fn preloaded_by_the_user(workshop: &Workshop) -> Outcome {
+    let library = workshop.compile("interposer", &["-shared", "-fPIC", "-ldl"])?;
+    let program = workshop.compile("interposer", &["-DPROGRAM"])?;
+    for recorder in ["ledger", "uprobe"] {
+        let variables = [("LD_PRELOAD".to_owned(), library.to_string())];
+        workshop
+            .run(&["exec", "--recorder", recorder, "--", program.as_str()], &variables)?
+            .expect(0, &[])?;
     }
     Ok(())
 }
