@@ -44,6 +44,8 @@ pub enum Phase {
         stack: u64,
         /// The program's entry point.
         entry: u64,
+        /// Where the loader keeps its list of modules.
+        modules: u64,
     },
     /// The loader loads libraries, and calls their constructors.
     Loading {
@@ -51,6 +53,8 @@ pub enum Phase {
         entry: Breakpoint,
         /// Address and length of what was taken out of the environment: the loader reads it still.
         hidden: (u64, usize),
+        /// Where the loader keeps its list of modules.
+        modules: u64,
     },
     /// In the call of `malloc` that was pushed in front of the program.
     Canary {
@@ -159,7 +163,7 @@ impl Process {
             })
             .map_err(failed)?;
         let uncovered = match coverage {
-            Ok(libraries) => libraries.other_allocator.map(|name| format!("{name} is linked in")),
+            Ok(libraries) => libraries.unseen.clone(),
             Err(reason) => Some(reason.clone()),
         };
         let losses = uncovered.map(|reason| Loss::Allocator { reason }).into_iter().collect();

@@ -4,7 +4,7 @@ use leakcheck_tests::marker::Kind;
 use leakcheck_tests::report::Measure;
 use leakcheck_tests::tool::{Run, Workshop};
 
-use crate::exec::exec;
+use crate::exec::{exec, exec_with};
 use crate::{NamedTrial, Outcome};
 
 /// Name and body of each trial.
@@ -20,6 +20,8 @@ pub const TRIALS: &[NamedTrial] = &[
     ("inside::forged_records", forged_records),
     ("inside::constructors_environment", constructors_environment),
     ("inside::preloaded_by_the_user", preloaded_by_the_user),
+    ("inside::next_allocator", next_allocator),
+    ("inside::around_the_hooks", around_the_hooks),
 ];
 
 /// Blocks of small threads, on a signal's stack,
@@ -180,6 +182,49 @@ fn preloaded_by_the_user(workshop: &Workshop) -> Outcome {
         workshop
             .run(&["exec", "--recorder", recorder, "--", program.as_str()], &variables)?
             .expect(0, &[])?;
+    }
+    Ok(())
+}
+
+/// A library with a `malloc` of its own, preloaded or linked, is called as without the tool.
+fn next_allocator(workshop: &Workshop) -> Outcome {
+    let library = workshop.compile("next", &["-DLIBRARY", "-shared", "-fPIC"])?;
+    let plain = workshop.compile("next", &[])?;
+    let linked = workshop.compile("next", &["-Wl,--no-as-needed", library.as_str()])?;
+    let preload = [("LD_PRELOAD".to_owned(), library.to_string())];
+    for recorder in ["ledger", "uprobe"] {
+        for (program, variables) in [(&plain, &preload[..]), (&linked, &[])] {
+            let arguments = ["exec", "--recorder", recorder, "--", program.as_str(), "own"];
+            let run = workshop.run(&arguments, variables)?;
+            run.expect(10, &["has a malloc of its own"])?;
+            if run.stderr.contains("exit code") {
+                return Err(format!("not its own malloc\n{}", run.describe()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Calls of the C library's allocator that do not come by its names are seen, or make the verdict
+/// incomplete.
+fn around_the_hooks(workshop: &Workshop) -> Outcome {
+    let direct = workshop.compile("next", &["-DDIRECT"])?;
+    let by_handle = workshop.compile("next", &["-ldl"])?;
+    let lost = Measure { bytes: 105, blocks: 1 };
+    for (program, way, passes) in
+        [(&direct, "direct", true), (&by_handle, "library", true), (&by_handle, "program", false)]
+    {
+        for recorder in ["ledger", "uprobe"] {
+            let options = ["--recorder", recorder];
+            let (run, test) = exec_with(workshop, &options, &[program.as_str(), way])?;
+            if passes && recorder == "ledger" {
+                run.expect(10, &["use --recorder uprobe"])?;
+            } else if test.definitely_lost != lost {
+                return Err(format!("{way}: {test:?}\n{}", run.describe()));
+            } else {
+                run.expect(2, &[])?;
+            }
+        }
     }
     Ok(())
 }
