@@ -22,6 +22,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("inside::preloaded_by_the_user", preloaded_by_the_user),
     ("inside::next_allocator", next_allocator),
     ("inside::around_the_hooks", around_the_hooks),
+    ("inside::tuned_allocator", tuned_allocator),
 ];
 
 /// Blocks of small threads, on a signal's stack,
@@ -225,6 +226,19 @@ fn around_the_hooks(workshop: &Workshop) -> Outcome {
                 run.expect(2, &[])?;
             }
         }
+    }
+    Ok(())
+}
+
+/// `mallopt`, `mallinfo2`, `malloc_trim` and `malloc_usable_size` mean what they mean.
+fn tuned_allocator(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("tuned", &[])?;
+    for recorder in ["ledger", "uprobe"] {
+        let (run, test) = exec_with(workshop, &["--recorder", recorder], &[program.as_str()])?;
+        if test.outcome != "passed" || test.definitely_lost != (Measure { bytes: 10150, blocks: 3 }) {
+            return Err(format!("{test:?}\n{}", run.describe()));
+        }
+        run.expect(2, &[])?;
     }
     Ok(())
 }
