@@ -32,14 +32,25 @@ pub enum Error {
     /// An option that makes no sense.
     #[error("{0}")]
     Usage(String),
-    /// No privileges for eBPF.
+    /// No privileges for eBPF, where the recorder needs it.
     #[error(
         "not allowed to load eBPF programs ({reason}); run as root, for example `sudo -E env \"PATH=$PATH\" cargo leakcheck`, \
-         or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; a container must allow bpf and ptrace as well (`--privileged`)"
+         or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; a container must allow bpf and ptrace as well (`--privileged`); \
+         `--recorder ledger` needs none of this"
     )]
     Privileges {
         /// What the kernel said.
         reason: String,
+    },
+    /// Processes may not be traced, not even the tool's own.
+    #[error(
+        "not allowed to trace test processes ({reason}); ptrace of own children needs no privileges, but the seccomp filter of \
+         a container can forbid it (allow it by `--cap-add=SYS_PTRACE`), and so can Yama (`sysctl kernel.yama.ptrace_scope` \
+         must be 0 or 1, or 2 for root)"
+    )]
+    Ptrace {
+        /// What the kernel said.
+        reason: io::Error,
     },
     /// The kernel lacks something.
     #[error("the kernel cannot trace: {what}: {reason}")]

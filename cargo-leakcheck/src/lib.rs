@@ -1,4 +1,4 @@
-//! `cargo leakcheck` runs every test of a workspace in a process of its own under an eBPF tracer and
+//! `cargo leakcheck` runs every test of a workspace in a process of its own under a tracer and
 //! fails the tests that leak. See `ARCHITECTURE.md` for the shape.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

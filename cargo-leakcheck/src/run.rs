@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 use std::io::Write as _;
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::Instant;
 
 use camino::Utf8PathBuf;
 
 use crate::error::{Error, Exit, Result};
-use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Ran, Stdio, TestName};
-use crate::options::{Action, BuildOptions, ExecOptions, Options, Recorder, Selection};
+use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered, TestName};
+use crate::options::{Action, BuildOptions, ExecOptions, Options, Selection};
 use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
 use crate::snapshot::Snapshot;
@@ -126,16 +126,22 @@ fn check(
     let mut tests = Vec::new();
     let mut interrupted = false;
     let mut failure = None;
+    let steered = OnceLock::new();
     if !job.tests.is_empty() {
         trace::block_signals()?;
         progress.start(job.tests.len());
         let progress = &*progress;
         let (sender, receiver) = mpsc::sync_channel::<Box<Traced>>(WAITING);
-        let plan = &job.tests;
+        let (plan, steered) = (&job.tests, &steered);
         let symbolizer = Symbolizer::new(job.own.clone());
         let traced = std::thread::scope(|scope| {
             let tracer = scope.spawn(move || {
                 trace::run(kernel, plan, &options.trace, interrupts, &mut |event| match event {
+                    Event::Ready(how) => {
+                        progress
+                            .print(&how.note().map_or_else(String::new, |note| format!("note: {note}\n")));
+                        steered.get_or_init(|| how);
+                    }
                     Event::Started { number } => progress.running(plan[number].name.as_str()),
                     // If nobody receives, the analysis has panicked, and that is what shows.
                     Event::Finished(traced) => drop(sender.send(traced)),
@@ -156,13 +162,11 @@ fn check(
         exit if interrupted => exit.max(Exit::Incomplete),
         exit => exit,
     };
-    let recorder = match options.trace.recorder {
-        Recorder::Ledger => "ledger",
-        Recorder::Uprobe => "uprobe",
-    };
+    let recorder = options.trace.recorder;
+    let steered: Steered = steered.into_inner().unwrap_or_default();
     let not_checked = job.not_checked;
     let duration = start.elapsed();
-    Ok((Run { tests, not_checked, duration, recorder, interrupted, exit }, failure))
+    Ok((Run { tests, not_checked, duration, recorder, steered, interrupted, exit }, failure))
 }
 
 fn analyse(

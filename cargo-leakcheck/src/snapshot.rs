@@ -188,6 +188,12 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
+    /// A thread could not be steered.
+    #[error("a thread was not followed to the end: {reason}")]
+    Breakpoints {
+        /// Why.
+        reason: String,
+    },
     /// The process replaced itself.
     #[error("the process replaced itself by exec; what it had allocated is unknown")]
     Exec,

@@ -22,7 +22,7 @@ Exit codes: 0 clean, 1 tests failed, 2 leaks only, 3 both, 4 no tests ran, 10 in
 #[command(
     name = "cargo-leakcheck",
     bin_name = "cargo leakcheck",
-    about = "Run every test of a cargo workspace under an eBPF tracer and fail the tests that leak memory",
+    about = "Run every test of a cargo workspace under a tracer and fail the tests that leak memory",
     version,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
@@ -201,7 +201,7 @@ pub struct RunArgs {
     /// When to colour [default: auto, on a terminal]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
     pub color: Option<ColorArg>,
-    /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library
+    /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library
     #[arg(long, value_name = "auto|ledger|uprobe", default_value = "auto", hide_possible_values = true)]
     pub recorder: RecorderArg,
     /// Blocks remembered at a time, freed ones too, over all running tests (uprobe recorder)

@@ -142,7 +142,8 @@ fn run(
 ) -> (TraceOptions, JudgeOptions, ReportOptions) {
     let trace = TraceOptions {
         recorder: match run.recorder {
-            RecorderArg::Auto | RecorderArg::Ledger => Recorder::Ledger,
+            RecorderArg::Auto => Recorder::Auto,
+            RecorderArg::Ledger => Recorder::Ledger,
             RecorderArg::Uprobe => Recorder::Uprobe,
         },
         jobs: run.jobs.or(threads).map_or(surroundings.cpus, NonZeroUsize::get),

@@ -21,7 +21,7 @@ use crate::model::Window;
 use records::Records;
 
 use crate::snapshot::{BadFree, Block, CallStack, Loss, Mapping, Snapshot};
-use crate::trace::{BlockRecord, Kernel, Process, ProcessRecord, ThreadRecord};
+use crate::trace::{BlockRecord, Process, ProcessRecord, Steering, ThreadRecord};
 
 /// libtest allocates more than 400 blocks before it enters a body, and the C library some 17 for it.
 /// Fewer than this have come from `malloc`: they came from elsewhere, and so do the test's.
@@ -66,9 +66,9 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    fn of(kernel: &Kernel, process: &Process) -> Self {
+    fn of(steering: &Steering, process: &Process) -> Self {
         let held = process.threads.iter().filter_map(|(id, thread)| {
-            let record = kernel.thread(*id).unwrap_or([0; thread::WORDS]);
+            let record = steering.thread(*id).unwrap_or([0; thread::WORDS]);
             let created = if process.control.is_some() { thread.created_stamp } else { thread.created_ns };
             Some(HeldThread::new(*id, thread.at_exit?, created, &record))
         });
@@ -83,18 +83,18 @@ impl Threads {
 ///
 /// A process whose window has left no block alive, and that freed nothing it should not, needs no
 /// more than what its recorder says.
-pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
-    let Ok(counters) = kernel.process(process.pid) else {
+pub fn take(steering: &Steering, process: &Process) -> Snapshot {
+    let Ok(counters) = steering.process(process.pid) else {
         let reason = "the kernel side has no record of it".into();
         return Snapshot { losses: vec![Loss::NoCanary { reason }], ..Snapshot::default() };
     };
     let mut snapshot = Snapshot { losses: losses(process, &counters), ..Snapshot::default() };
-    let threads = Threads::of(kernel, process);
+    let threads = Threads::of(steering, process);
     let Some(reader) = threads.held.first().map(|thread| thread.id) else {
         snapshot.losses.push(Loss::Vanished { reason: "no thread of it is left".into() });
         return snapshot;
     };
-    let mut records = match Records::of(kernel, process, counters, reader) {
+    let mut records = match Records::of(steering.kernel(), process, counters, reader) {
         Ok(records) => records,
         Err(reason) => {
             snapshot.losses.push(Loss::NoCanary { reason });

@@ -25,14 +25,15 @@ impl<'a> Records<'a> {
     /// # Errors
     /// Why there are none.
     pub fn of(
-        kernel: &'a Kernel,
+        kernel: Option<&'a Kernel>,
         process: &Process,
         counters: ProcessRecord,
         reader: Pid,
     ) -> Result<Self, String> {
-        match process.control {
-            Some(address) => Ledger::read(reader, address).map(Self::Ledger),
-            None => Ok(Self::Kernel { kernel, pid: process.pid, counters }),
+        match (process.control, kernel) {
+            (Some(address), _) => Ledger::read(reader, address).map(Self::Ledger),
+            (None, Some(kernel)) => Ok(Self::Kernel { kernel, pid: process.pid, counters }),
+            (None, None) => Err("nothing has recorded".to_owned()),
         }
     }
 

@@ -2,12 +2,14 @@
 
 mod budget;
 mod finding;
+mod steered;
 mod target;
 mod test;
 mod words;
 
 pub use budget::{Budget, Measure};
 pub use finding::{CheckedTest, Finding, FindingKind, Frame, Judged, Totals, Verdict};
+pub use steered::Steered;
 pub use target::{NotChecked, OwnCode, TargetKind, TestBinary};
 pub use test::{Outcome, Output, PlannedTest, Ran, Stdio, TestName, Window};
 pub use words::count;

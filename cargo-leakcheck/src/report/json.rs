@@ -15,7 +15,13 @@ impl Format for Json {
     fn bytes(&self, run: &Run, view: &View) -> Vec<u8> {
         let document = Document {
             format: "leakcheck-report/1",
-            recorder: run.recorder,
+            recorder: run.recorder().0,
+            recorder_reason: run.recorder().1,
+            steering: Steering {
+                by: run.steered.by(),
+                reason: run.steered.without_ebpf.as_deref(),
+                checks_off: run.steered.checks_off(),
+            },
             exit_code: run.exit as u8,
             interrupted: run.interrupted,
             duration_ns: nanoseconds(run.duration),
@@ -32,13 +38,22 @@ impl Format for Json {
 #[derive(Serialize)]
 struct Document<'a> {
     format: &'static str,
-    recorder: &'a str,
+    recorder: &'static str,
+    recorder_reason: &'static str,
+    steering: Steering<'a>,
     exit_code: u8,
     interrupted: bool,
     duration_ns: u64,
     summary: Summary,
     tests: Vec<Test<'a>>,
     not_checked: &'a [NotChecked],
+}
+
+#[derive(Serialize)]
+struct Steering<'a> {
+    by: &'static str,
+    reason: Option<&'a str>,
+    checks_off: &'static [&'static str],
 }
 
 #[derive(Serialize)]
@@ -220,7 +235,7 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::NoCanary { .. } => "no_canary",
         Loss::NoBody => "no_body",
         Loss::Allocator { .. } => "allocator",
-        Loss::Threads { .. } => "threads",
+        Loss::Threads { .. } | Loss::Breakpoints { .. } => "threads",
         Loss::Exec => "exec",
         Loss::Vanished { .. } => "vanished",
         Loss::Memory { .. } => "memory",

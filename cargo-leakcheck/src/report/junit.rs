@@ -109,7 +109,7 @@ fn own_suite(run: &Run) -> TestSuiteBuilder {
     let interrupted = if run.interrupted { "interrupted before all tests had run\n" } else { "" };
     suite.set_system_out(&format!(
         "{interrupted}exit code {}: {} tests, {} clean, {} leaking, {} leaking but not counted, {} failed, \
-         {} incomplete, {} not checked; recorder {}",
+         {} incomplete, {} not checked; recorder {} ({}), steered by {}{}",
         run.exit as u8,
         summary.tests,
         summary.clean,
@@ -118,7 +118,10 @@ fn own_suite(run: &Run) -> TestSuiteBuilder {
         summary.failed,
         summary.incomplete,
         summary.not_checked,
-        run.recorder,
+        run.recorder().0,
+        run.recorder().1,
+        run.steered.by(),
+        run.steered.note().map_or_else(String::new, |note| format!(": {note}")),
     ));
     suite
 }

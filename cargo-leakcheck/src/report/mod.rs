@@ -16,9 +16,9 @@ mod text;
 use std::time::Duration;
 
 use crate::error::Exit;
-use crate::model::OwnCode;
 use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
-use crate::options::Count;
+use crate::model::{OwnCode, Steered};
+use crate::options::{Count, Recorder};
 pub use files::{Files, open};
 pub use json::Json;
 pub use junit::Junit;
@@ -33,8 +33,10 @@ pub struct Run {
     pub not_checked: Vec<NotChecked>,
     /// Wall time of the tests.
     pub duration: Duration,
-    /// What recorded the allocations (`uprobe`).
-    pub recorder: &'static str,
+    /// What was asked to record the allocations.
+    pub recorder: Recorder,
+    /// What steered it.
+    pub steered: Steered,
     /// Ended by the user before all tests had run.
     pub interrupted: bool,
     /// How the run ended.
@@ -78,6 +80,15 @@ pub struct Summary {
 }
 
 impl Run {
+    /// The public name of what recorded the allocations, and why that.
+    pub fn recorder(&self) -> (&'static str, &'static str) {
+        match self.recorder {
+            Recorder::Auto => ("ledger", "auto: every program that can be traced loads a shared C library"),
+            Recorder::Ledger => ("ledger", "asked for by --recorder"),
+            Recorder::Uprobe => ("uprobe", "asked for by --recorder"),
+        }
+    }
+
     /// Counts.
     pub fn summary(&self) -> Summary {
         let count = |is: &dyn Fn(&CheckedTest) -> bool| self.tests.iter().filter(|test| is(test)).count();

@@ -9,9 +9,9 @@ use crate::model::NotChecked;
 use crate::model::OwnCode;
 use crate::model::{
     Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Output, PlannedTest, Stdio,
-    TargetKind, TestBinary, TestName, Totals, Verdict, Window,
+    Steered, TargetKind, TestBinary, TestName, Totals, Verdict, Window,
 };
-use crate::options::Count;
+use crate::options::{Count, Recorder};
 
 /// Paths relative to `/w`, whose one package is all of it.
 pub fn view() -> View {
@@ -103,7 +103,8 @@ pub fn run(tests: Vec<CheckedTest>) -> Run {
             reason: "cannot be run one by one".into(),
         }],
         duration: Duration::from_millis(1234),
-        recorder: "uprobe",
+        recorder: Recorder::Uprobe,
+        steered: Steered::default(),
         interrupted: false,
         exit: Exit::FailedAndLeaks,
     }

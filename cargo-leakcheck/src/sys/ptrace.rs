@@ -75,3 +75,34 @@ pub fn read_word(pid: Pid, address: u64) -> Result<u64, Errno> {
 pub fn write_word(pid: Pid, address: u64, word: u64) -> Result<(), Errno> {
     nix::sys::ptrace::write(pid, address as *mut libc::c_void, word.cast_signed())
 }
+
+/// Sets the hardware breakpoints of a stopped tracee, one for each debug register, where they differ from
+/// those it has. It stops before it executes the instruction at one, and goes on over it.
+pub fn set_breakpoints(pid: Pid, before: [Option<u64>; 4], after: [Option<u64>; 4]) -> Result<(), Errno> {
+    let set = |register: usize, value: u64| {
+        let offset = std::mem::offset_of!(libc::user, u_debugreg) + register * size_of::<u64>();
+        nix::sys::ptrace::write_user(pid, offset as *mut libc::c_void, value.cast_signed())
+    };
+    // Register 7: bit `2 * n` enables breakpoint `n`; zeros above bit 15 make them ones on execution.
+    let enabled = |all: [Option<u64>; 4]| -> u64 {
+        (0..).zip(all).filter(|(_, address)| address.is_some()).map(|(number, _)| 1 << (2 * number)).sum()
+    };
+    for (register, (before, after)) in before.into_iter().zip(after).enumerate() {
+        if let Some(address) = after
+            && before != after
+        {
+            set(register, address)?;
+        }
+    }
+    if enabled(before) != enabled(after) {
+        set(7, enabled(after))?;
+    }
+    Ok(())
+}
+
+/// Whether the signal that a tracee is about to receive comes from a hardware breakpoint.
+pub fn is_breakpoint(pid: Pid) -> bool {
+    /// `TRAP_HWBKPT` of asm-generic/siginfo.h.
+    const HARDWARE: i32 = 4;
+    nix::sys::ptrace::getsiginfo(pid).is_ok_and(|info| info.si_code == HARDWARE)
+}

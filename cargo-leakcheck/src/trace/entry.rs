@@ -7,10 +7,10 @@ use leakcheck_common::{CANARY_SIZE, thread};
 use nix::sys::ptrace::{getregs, setregs};
 use nix::unistd::Pid;
 
-use super::kernel::Kernel;
 use super::memory;
 use super::prepare::Library;
 use super::process::{Breakpoint, PRELOAD, Phase, Process};
+use super::steering::Steering;
 use crate::model::Window;
 use crate::snapshot::Loss;
 use crate::{harvest, sys};
@@ -55,7 +55,7 @@ fn place(pid: Pid, address: u64) -> Result<Breakpoint, String> {
 }
 
 /// Handles a breakpoint trap of the main thread; false if it is not ours but the program's own.
-pub fn trapped(kernel: &mut Kernel, process: &mut Process) -> bool {
+pub fn trapped(steering: &mut Steering, process: &mut Process) -> bool {
     let Ok(mut registers) = getregs(process.pid) else { return false };
     let is_at = |breakpoint: Breakpoint| registers.rip == breakpoint.address + 1;
     match std::mem::replace(&mut process.phase, Phase::Running) {
@@ -73,7 +73,7 @@ pub fn trapped(kernel: &mut Kernel, process: &mut Process) -> bool {
             registers.rip = entry.address;
             // It would show in /proc/PID/environ.
             memory::write(process.pid, hidden.0, &vec![0; hidden.1]);
-            match plant(kernel, process, registers, entry.address, modules) {
+            match plant(steering, process, registers, entry.address, modules) {
                 Ok(()) => process.phase = Phase::Canary { entry, registers: Box::new(registers) },
                 Err(reason) => {
                     process.losses.push(Loss::NoCanary { reason });
@@ -85,7 +85,8 @@ pub fn trapped(kernel: &mut Kernel, process: &mut Process) -> bool {
         Phase::Canary { entry, registers: saved } if is_at(entry) => {
             // The harvest looks whether it is there.
             process.canary = Some(registers.rax);
-            set_window(kernel, process, process.test.window == Window::Process);
+            set_window(steering, process, process.test.window == Window::Process);
+            steering.arm(process, process.pid);
             resume(process.pid, entry, *saved);
             true
         }
@@ -99,7 +100,7 @@ pub fn trapped(kernel: &mut Kernel, process: &mut Process) -> bool {
 /// Pushes a call of the private library's `malloc` in front of the program; it returns to the
 /// breakpoint.
 fn plant(
-    kernel: &mut Kernel,
+    steering: &mut Steering,
     process: &mut Process,
     registers: nix::libc::user_regs_struct,
     entry: u64,
@@ -116,7 +117,7 @@ fn plant(
     let (Some(first), Some(libc)) = (first, code(&libraries.libc)) else {
         return Err("the private copy of the C library was not loaded".into());
     };
-    let mut record = kernel.thread(process.pid).map_err(|error| error.to_string())?;
+    let mut record = steering.thread(process.pid)?;
     record[thread::LIBC_START] = libc.start;
     record[thread::LIBC_SIZE] = libc.end - libc.start;
     if let Some(cxx) = libraries.cxx.as_deref().and_then(code) {
@@ -126,15 +127,14 @@ fn plant(
     // The second word of the list is its first module, whose address is the handle of the program.
     record[thread::PROGRAM] = memory::read_word(process.pid, modules + 8).unwrap_or(0);
     record[thread::IN_WINDOW] = 0;
-    kernel.set_thread(process.pid, &record).map_err(|error| error.to_string())?;
+    steering.set_thread(process.pid, &record)?;
 
     let mut malloc = first.range.start + libraries.malloc;
     if let Some(ledger) = &process.ledger {
         let (control, enter) = ledger.introduce(process.pid, &mappings)?;
         malloc = enter;
-        kernel
-            .set_ledger(process.pid, control + leakcheck_preload::layout::control::BLOCKS as u64 * 8)
-            .map_err(|error| error.to_string())?;
+        let blocks = control + leakcheck_preload::layout::control::BLOCKS as u64 * 8;
+        steering.introduce(process.pid, &mappings, blocks)?;
         process.control = Some(control);
     }
     let mut call = registers;
@@ -149,11 +149,11 @@ fn plant(
     setregs(process.pid, call).map_err(|errno| format!("cannot set its registers: {errno}"))
 }
 
-fn set_window(kernel: &mut Kernel, process: &Process, open: bool) {
+fn set_window(steering: &mut Steering, process: &Process, open: bool) {
     // Without a record nothing is seen in the window, and `BODIES` or the canary tells.
-    if let Ok(mut record) = kernel.thread(process.pid) {
+    if let Ok(mut record) = steering.thread(process.pid) {
         record[thread::IN_WINDOW] = u64::from(open);
-        let _ = kernel.set_thread(process.pid, &record);
+        let _ = steering.set_thread(process.pid, &record);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Runs the planned tests under the tracer: probes in place once a run, each process held before
 //! its first instruction, followed to its exit, looked at, and let go.
 
+mod breakpoints;
+mod bypass;
 mod code;
 mod entry;
 mod follow;
@@ -13,25 +15,29 @@ mod output;
 mod prepare;
 mod process;
 mod sites;
+mod steering;
 pub mod unwind;
 
 pub(crate) use kernel::{BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use memory::{read, read_protected, read_word};
 pub(crate) use process::Process;
+pub(crate) use steering::Steering;
 
 pub use follow::block_signals;
 
 use std::thread::JoinHandle;
 
-use crate::error::Result;
-use crate::model::{PlannedTest, Ran};
-use crate::options::TraceOptions;
+use crate::error::{Error, Result};
+use crate::model::{PlannedTest, Ran, Steered};
+use crate::options::{Recorder, TraceOptions};
 use crate::snapshot::Snapshot;
 use crate::sys::Interrupts;
 
 /// What happens while tests run.
 #[derive(Debug)]
 pub enum Event {
+    /// Everything is in place; no test has been started yet.
+    Ready(Steered),
     /// A test has been started.
     Started {
         /// Its place in the plan.
@@ -52,18 +58,32 @@ pub struct Traced {
     pub ran: Ran<Snapshot>,
 }
 
-/// The kernel side, while it is being loaded.
-pub struct Loading(JoinHandle<Result<Kernel>>);
+/// The kernel side, while it is being loaded; or why there is none, where it can be done without.
+pub struct Loading(Result<JoinHandle<Result<Kernel>>, String>);
 
 /// Starts to load the kernel side. Most of that is making large tables, which goes on in the
 /// background; whether the kernel takes the programs is known at once.
 ///
 /// # Errors
-/// No privileges, or no kernel support.
+/// No privileges, or no kernel support, and the recorder needs them.
 pub fn load(options: &TraceOptions) -> Result<Loading> {
-    object::load(&["BLOCKS", "STACKS", "THREADS", "LOG"].map(|table| (table, 1)))?;
-    let options = options.clone();
-    Ok(Loading(std::thread::spawn(move || Kernel::load(&options))))
+    match object::load(&["BLOCKS", "STACKS", "THREADS", "LOG"].map(|table| (table, 1))) {
+        Ok(_) => {
+            let options = options.clone();
+            Ok(Loading(Ok(std::thread::spawn(move || Kernel::load(&options)))))
+        }
+        Err(error) => do_without(error, options).map(|reason| Loading(Err(reason))),
+    }
+}
+
+/// Why eBPF is not available, if that is what the error says and the ledger can do without.
+fn do_without(error: Error, options: &TraceOptions) -> Result<String> {
+    match error {
+        _ if options.recorder == Recorder::Uprobe => Err(error),
+        Error::Privileges { reason } => Ok(reason),
+        Error::Kernel { what, reason } => Ok(format!("{what}: {reason}")),
+        error => Err(error),
+    }
 }
 
 /// Runs `tests` and tells `sink` of each as it goes; whether the run was interrupted. Whatever
@@ -78,8 +98,23 @@ pub fn run(
     interrupts: &Interrupts,
     sink: &mut dyn FnMut(Event),
 ) -> Result<bool> {
-    let mut kernel = kernel.0.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    let prepare = || prepare::Prepared::new(&mut kernel, tests, options);
-    let prepared = interrupts.watch(prepare)?;
-    follow::Follower::new(&mut kernel, &prepared, options, interrupts, sink)?.run(tests)
+    let loaded =
+        kernel.0.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+    let with_kernel = |kernel| {
+        let mut steering = Steering::Kernel(Box::new(kernel));
+        let prepared = interrupts.watch(|| prepare::Prepared::new(&mut steering, tests, options))?;
+        Ok((steering, prepared))
+    };
+    let without = match loaded.map(|kernel| kernel.and_then(with_kernel)) {
+        Ok(Ok((mut steering, prepared))) => {
+            sink(Event::Ready(Steered::default()));
+            return follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests);
+        }
+        Ok(Err(error)) => do_without(error, options)?,
+        Err(reason) => reason,
+    };
+    let mut steering = Steering::Tracer(breakpoints::Breakpoints::new()?);
+    let prepared = interrupts.watch(|| prepare::Prepared::new(&mut steering, tests, options))?;
+    sink(Event::Ready(Steered { without_ebpf: Some(without) }));
+    follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests)
 }

@@ -105,9 +105,8 @@ pub fn refused(what: &str, error: &(dyn std::error::Error + 'static)) -> Error {
     while let Some(error) = source {
         if let Some(io) = error.downcast_ref::<std::io::Error>() {
             code = io.raw_os_error();
-            if !reason.contains(&io.to_string()) {
-                reason = format!("{reason}: {io}");
-            }
+            // `what` has said the rest.
+            reason = io.to_string();
         }
         source = error.source();
     }

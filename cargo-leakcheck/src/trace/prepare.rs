@@ -12,9 +12,9 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::code::Code;
-use super::kernel::Kernel;
 use super::ledger::{Ledger, Module};
 use super::sites::Program;
+use super::steering::Steering;
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, TestBinary, Window};
 use crate::options::{Recorder, TraceOptions};
@@ -111,7 +111,7 @@ impl Prepared {
     ///
     /// # Errors
     /// A probe cannot be placed, or the copy cannot be made.
-    pub fn new(kernel: &mut Kernel, tests: &[PlannedTest], options: &TraceOptions) -> Result<Self> {
+    pub fn new(steering: &mut Steering, tests: &[PlannedTest], options: &TraceOptions) -> Result<Self> {
         let system = |call: &str| {
             let call = call.to_owned();
             move |source| Error::System { call, source }
@@ -132,11 +132,11 @@ impl Prepared {
         };
         for test in tests {
             if !prepared.binaries.contains_key(&test.binary.path) {
-                let coverage = prepared.cover(kernel, &test.binary, test.window)?;
+                let coverage = prepared.cover(steering, &test.binary, test.window)?;
                 prepared.binaries.insert(test.binary.path.clone(), coverage);
             }
         }
-        if prepared.recorder == Recorder::Ledger {
+        if prepared.recorder != Recorder::Uprobe {
             let ledger = Ledger::install(prepared.directory.path(), std::mem::take(&mut prepared.frames))?;
             prepared.ledger = Some(Arc::new(ledger));
         }
@@ -153,7 +153,7 @@ impl Prepared {
         &self.binaries[&binary.path]
     }
 
-    fn cover(&mut self, kernel: &mut Kernel, binary: &TestBinary, window: Window) -> Result<Coverage> {
+    fn cover(&mut self, steering: &mut Steering, binary: &TestBinary, window: Window) -> Result<Coverage> {
         let code = match Code::read(&binary.path, false) {
             Ok(code) => code,
             Err(Error::Format { .. }) if is_script(&binary.path) => {
@@ -179,7 +179,7 @@ impl Prepared {
             if sites.is_empty() {
                 return Ok(Err("libtest's symbols are missing; do not strip test binaries".into()));
             }
-            kernel.attach(&binary.path, &sites)?;
+            steering.attach(&binary.path, &sites)?;
         }
         let loader = Utf8Path::from_path(interpreter).map(|path| Code::read(path, true)).transpose()?;
         let loader = loader.as_ref().and_then(|loader| {
@@ -189,7 +189,7 @@ impl Prepared {
             let loader = interpreter.display();
             return Ok(Err(format!("its loader {loader} has no {LOADING} or no {MODULES}")));
         };
-        let (libc, malloc) = self.copy(kernel, LIBC, &libc)?;
+        let (libc, malloc) = self.copy(steering, LIBC, &libc)?;
         let mut unseen = code.other_allocator().map(|name| format!("{name} is linked in"));
         let mut allocators = Vec::new();
         // The loader has an allocator until there is another one.
@@ -198,7 +198,7 @@ impl Prepared {
         let own = (binary.path.clone(), self.module(&binary.path, &code));
         self.modules(&binary.directory, Utf8Path::from_path(interpreter).into_iter())?;
         for (path, facts) in others.into_iter().chain([own]) {
-            if facts.passes_ledger && self.recorder == Recorder::Ledger {
+            if facts.passes_ledger && self.recorder != Recorder::Uprobe {
                 let reason = || format!("{path} calls functions like __libc_malloc; use --recorder uprobe");
                 unseen = unseen.or_else(|| Some(reason()));
             }
@@ -209,7 +209,7 @@ impl Prepared {
         }
         // The ledger has the callers of the C++ library by itself.
         let cxx = find(CXX).filter(|_| self.recorder == Recorder::Uprobe);
-        let cxx = cxx.map(|path| self.copy(kernel, CXX, &path)).transpose()?;
+        let cxx = cxx.map(|path| self.copy(steering, CXX, &path)).transpose()?;
         Ok(Ok(Libraries { libc, malloc, loader, cxx: cxx.map(|(library, _)| library), allocators, unseen }))
     }
 
@@ -233,7 +233,7 @@ impl Prepared {
 
     /// Takes what has to be known of a module.
     fn module(&mut self, path: &Utf8Path, code: &Code) -> Facts {
-        if self.recorder == Recorder::Ledger {
+        if self.recorder != Recorder::Uprobe {
             self.frames.push(Module::of(path, code));
         }
         let facts = Facts { is_allocator: code.is_allocator(), passes_ledger: code.passes_ledger() };
@@ -241,7 +241,12 @@ impl Prepared {
         facts
     }
 
-    fn copy(&mut self, kernel: &mut Kernel, name: &str, original: &Utf8Path) -> Result<(Arc<Library>, u64)> {
+    fn copy(
+        &mut self,
+        steering: &mut Steering,
+        name: &str,
+        original: &Utf8Path,
+    ) -> Result<(Arc<Library>, u64)> {
         if let Some(known) = self.libraries.get(original) {
             return Ok(known.clone());
         }
@@ -260,10 +265,10 @@ impl Prepared {
             LIBC => code.libc_sites(original, self.probe_at_entry)?,
             _ => code.cxx_sites(),
         };
-        if self.recorder == Recorder::Ledger {
+        if self.recorder != Recorder::Uprobe {
             sites.retain(|site| matches!(site.program, Program::Exit | Program::Module | Program::Lookup));
         }
-        kernel.attach(&path, &sites)?;
+        steering.attach(&path, &sites)?;
         self.module(&path, &code);
         let malloc = code.function("malloc").unwrap_or(0);
         let library = Library { path, original: original.to_owned() };

@@ -11,10 +11,10 @@ use leakcheck_preload::layout::WINDOW_FDS;
 use nix::libc::user_regs_struct as Registers;
 use nix::unistd::Pid;
 
-use super::kernel::Kernel;
 use super::ledger::Ledger;
 use super::output::{Capture, streams};
 use super::prepare::{Libraries, Prepared};
+use super::steering::Steering;
 use crate::error::{Error, Result};
 use crate::model::PlannedTest;
 use crate::snapshot::{Loss, Mapping, Snapshot};
@@ -141,7 +141,7 @@ impl Process {
         number: usize,
         test: &PlannedTest,
         prepared: &Prepared,
-        kernel: &Kernel,
+        steering: &Steering,
         spawner: &Spawner,
         null: &Arc<OwnedFd>,
     ) -> Result<Self> {
@@ -159,7 +159,7 @@ impl Process {
                 environment: environment(test, coverage.as_ref().ok(), ledger.map(|ledger| &**ledger)),
                 directory: string(test.binary.directory.as_str()),
                 stdio,
-                extra: ledger.filter(|_| coverage.is_ok()).map(|_| (kernel.window(), &WINDOW_FDS[..])),
+                extra: ledger.filter(|_| coverage.is_ok()).map(|_| (steering.window(), &WINDOW_FDS[..])),
             })
             .map_err(failed)?;
         let uncovered = match coverage {

@@ -58,7 +58,8 @@ fn the_document_has_the_public_shape() {
     assert_eq!(
         document,
         json!({
-            "format": "leakcheck-report/1", "recorder": "uprobe", "exit_code": 3, "interrupted": false,
+            "format": "leakcheck-report/1", "recorder": "uprobe", "recorder_reason": "asked for by --recorder",
+            "steering": {"by": "ebpf", "reason": null, "checks_off": []}, "exit_code": 3, "interrupted": false,
             "duration_ns": 1_234_000_000,
             "summary": {"tests": 1, "clean": 0, "leaking": 1, "leaking_not_counted": 0, "failed": 0,
                         "incomplete": 0, "not_checked": 1},
@@ -91,6 +92,19 @@ fn the_schema_refuses_what_is_not_promised() {
         *document.pointer_mut(pointer).unwrap() = value;
         assert!(valid(&document).is_err(), "{pointer}");
     }
+}
+
+/// Where nothing is off, nothing is listed; where something is, a reader learns of it.
+#[test]
+fn what_is_off_without_ebpf_is_listed() {
+    let mut run = testing::run(all());
+    run.steered.without_ebpf = Some("make table LOG: Operation not permitted".into());
+    let document: Value = serde_json::from_slice(&Json.bytes(&run, &testing::view())).unwrap();
+    assert_eq!(valid(&document), Ok(()));
+    let steering = &document["steering"];
+    assert_eq!(steering["by"], "ptrace");
+    assert_eq!(steering["reason"], "make table LOG: Operation not permitted");
+    assert!(!steering["checks_off"].as_array().unwrap().is_empty());
 }
 
 #[test]

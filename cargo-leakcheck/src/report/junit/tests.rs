@@ -148,4 +148,14 @@ fn what_was_not_checked_and_the_exit_code_are_said() {
     assert_eq!(parsed[skipped - 1].get("name"), "a: doc tests");
     let out = &parsed.last().unwrap().text;
     assert!(out.starts_with("exit code 3: 1 tests, 0 clean, 1 leaking"), "{out}");
+    assert!(out.ends_with("steered by ebpf"), "{out}");
+}
+
+#[test]
+fn a_run_without_ebpf_says_so() {
+    let mut run = testing::run(vec![testing::leaking("leaks")]);
+    run.steered.without_ebpf = Some("<no & way>".into());
+    let parsed = parse(&Junit.bytes(&run, &testing::view()));
+    let out = &parsed.last().unwrap().text;
+    assert!(out.contains("steered by ptrace: eBPF is not available (<no & way>)"), "{out}");
 }

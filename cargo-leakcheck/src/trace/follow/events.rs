@@ -31,10 +31,11 @@ impl Follower<'_> {
             Stop::Signal(signal) => {
                 let process = self.processes.get_mut(&owner).expect("an owner is a process");
                 let forward = match signal {
-                    libc::SIGTRAP if pid == owner && entry::trapped(self.kernel, process) => 0,
+                    libc::SIGTRAP if pid == owner && entry::trapped(self.steering, process) => 0,
+                    libc::SIGTRAP if self.steering.trapped(process, pid) => 0,
                     // Our eBPF program stops a thread that is about to unload a module.
                     libc::SIGSTOP if sys::sent_by_kernel(pid) => {
-                        process.history.extend(harvest::mappings(owner).unwrap_or_default());
+                        self.steering.unloading(process, pid);
                         0
                     }
                     signal => signal,
@@ -92,7 +93,7 @@ impl Follower<'_> {
         let tracing = process.libraries.is_some() && !matches!(process.phase, Phase::Done);
         if let Some(parent) = parent
             && tracing
-            && self.kernel.add_thread(parent, thread).is_err()
+            && self.steering.add_thread(parent, thread).is_err()
         {
             match process.losses.iter_mut().find_map(|loss| match loss {
                 Loss::Threads { count } => Some(count),
@@ -110,6 +111,7 @@ impl Follower<'_> {
         if let Some(thread) = process.threads.get_mut(&pid) {
             thread.pointer = getregs(pid).ok().map(|registers| registers.fs_base);
         }
+        self.steering.arm(process, pid);
         proceed(pid, 0);
     }
 
@@ -125,11 +127,7 @@ impl Follower<'_> {
             process.threads.insert(pid, Thread::new());
             process.phase = Phase::Running;
             let in_window = process.test.window == Window::Process;
-            let ready = self
-                .kernel
-                .add_process(pid, in_window)
-                .map_err(|error| error.to_string())
-                .and_then(|()| entry::arm(process));
+            let ready = self.steering.add_process(pid, in_window).and_then(|()| entry::arm(process));
             if let Err(reason) = ready {
                 process.losses.push(Loss::NoCanary { reason });
             }
@@ -151,7 +149,7 @@ impl Follower<'_> {
         if alone && !matches!(process.phase, Phase::Dying) {
             process.finished.push(registers.fs_base);
             process.threads.remove(&pid);
-            self.kernel.remove_thread(pid);
+            self.steering.remove_thread(pid);
             proceed(pid, 0);
             return;
         }
@@ -194,7 +192,8 @@ impl Follower<'_> {
         if !complete {
             return;
         }
-        process.snapshot = Some(harvest::take(self.kernel, process));
+        self.steering.ending(process);
+        process.snapshot = Some(harvest::take(self.steering, process));
         let threads: Vec<Pid> = process.threads.keys().copied().collect();
         self.forget(owner);
         for thread in threads {
@@ -207,10 +206,9 @@ impl Follower<'_> {
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
         process.phase = Phase::Done;
         for thread in process.threads.keys() {
-            self.kernel.remove_thread(*thread);
+            self.steering.remove_thread(*thread);
         }
-        // What could not be removed only takes room, and is counted when that runs out.
-        let _ = self.kernel.remove_process(owner);
+        self.steering.remove_process(owner);
     }
 
     fn ended(&mut self, pid: Pid, owner: Pid, stop: Stop) {

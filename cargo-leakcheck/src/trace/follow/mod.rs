@@ -15,9 +15,9 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-use super::kernel::Kernel;
 use super::prepare::Prepared;
 use super::process::{Phase, Process};
+use super::steering::Steering;
 use super::{Event, Traced};
 use crate::error::{Error, Result};
 use crate::model::{Outcome, Output, PlannedTest};
@@ -30,7 +30,7 @@ const DYING: Duration = Duration::from_millis(5);
 
 /// Follows the tests of one run.
 pub struct Follower<'a> {
-    kernel: &'a mut Kernel,
+    steering: &'a mut Steering,
     prepared: &'a Prepared,
     options: &'a TraceOptions,
     sink: &'a mut dyn FnMut(Event),
@@ -54,7 +54,7 @@ impl<'a> Follower<'a> {
     /// # Errors
     /// The system refuses a descriptor.
     pub fn new(
-        kernel: &'a mut Kernel,
+        steering: &'a mut Steering,
         prepared: &'a Prepared,
         options: &'a TraceOptions,
         interrupts: &'a Interrupts,
@@ -72,7 +72,7 @@ impl<'a> Follower<'a> {
             source,
         })?;
         Ok(Self {
-            kernel,
+            steering,
             prepared,
             options,
             sink,
@@ -126,16 +126,18 @@ impl<'a> Follower<'a> {
     }
 
     fn start(&mut self, number: usize, test: &PlannedTest) -> Result<()> {
-        let process = Process::start(number, test, self.prepared, self.kernel, &self.spawner, &self.null)?;
+        let process = Process::start(number, test, self.prepared, self.steering, &self.spawner, &self.null)?;
         let pid = process.pid;
         let options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT
             | Trace::PTRACE_O_TRACECLONE
             | Trace::PTRACE_O_EXITKILL;
-        let started = seize(pid, options)
-            .map_err(std::io::Error::from)
-            .and_then(|()| process.held.release())
-            .map_err(|source| Error::System { call: format!("tracing process {pid}"), source });
+        let release = |()| {
+            let failed = |source| Error::System { call: format!("starting process {pid}"), source };
+            process.held.release().map_err(failed)
+        };
+        let started =
+            seize(pid, options).map_err(|errno| Error::Ptrace { reason: errno.into() }).and_then(release);
         if let Err(error) = started {
             // Without the byte it waits for, the child ends by itself when its pipe is closed.
             drop(process);

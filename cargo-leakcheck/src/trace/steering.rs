@@ -1,0 +1,187 @@
+//! What tells a recorder of bodies, threads and exits: eBPF programs at probes, or, where there are
+//! none, the tracer itself at hardware breakpoints. Both keep the same records.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use camino::Utf8Path;
+use nix::sys::ptrace::getregs;
+use nix::unistd::Pid;
+
+use super::breakpoints::{Breakpoints, Hit};
+use super::kernel::{Kernel, ProcessRecord, ThreadRecord};
+use super::process::Process;
+use super::sites::Site;
+use crate::error::Result;
+use crate::harvest;
+use crate::snapshot::{Loss, Mapping};
+use crate::sys;
+
+/// Why something of one process is not done.
+type Refused<T> = std::result::Result<T, String>;
+
+/// Who steers.
+pub enum Steering {
+    /// eBPF programs.
+    Kernel(Box<Kernel>),
+    /// The tracer.
+    Tracer(Breakpoints),
+}
+
+impl Steering {
+    /// The kernel side, where there is one.
+    pub fn kernel(&self) -> Option<&Kernel> {
+        match self {
+            Self::Kernel(kernel) => Some(kernel),
+            Self::Tracer(_) => None,
+        }
+    }
+
+    /// Places probes in a file, for every process that maps it.
+    ///
+    /// # Errors
+    /// A probe cannot be placed: nothing would be seen, so nothing is run.
+    pub fn attach(&mut self, file: &Utf8Path, sites: &[Site]) -> Result<()> {
+        match self {
+            Self::Kernel(kernel) => kernel.attach(file, sites),
+            Self::Tracer(breakpoints) => {
+                breakpoints.attach(file, sites);
+                Ok(())
+            }
+        }
+    }
+
+    /// Starts to follow a process by its first thread.
+    pub fn add_process(&mut self, pid: Pid, in_window: bool) -> Refused<()> {
+        match self {
+            Self::Kernel(kernel) => kernel.add_process(pid, in_window).map_err(|error| error.to_string()),
+            Self::Tracer(breakpoints) => {
+                breakpoints.add_process(pid, in_window);
+                Ok(())
+            }
+        }
+    }
+
+    /// Starts to follow a thread that `parent` has started; it is in the window if its parent is.
+    pub fn add_thread(&mut self, parent: Pid, thread: Pid) -> Refused<()> {
+        match self {
+            Self::Kernel(kernel) => kernel.add_thread(parent, thread).map_err(|error| error.to_string()),
+            Self::Tracer(breakpoints) => breakpoints.add_thread(parent, thread),
+        }
+    }
+
+    /// The record of a thread.
+    pub fn thread(&self, thread: Pid) -> Refused<ThreadRecord> {
+        match self {
+            Self::Kernel(kernel) => kernel.thread(thread).map_err(|error| error.to_string()),
+            Self::Tracer(breakpoints) => {
+                breakpoints.thread(thread).ok_or_else(|| "the thread is not followed".into())
+            }
+        }
+    }
+
+    /// Replaces the record of a thread that does not run.
+    pub fn set_thread(&mut self, thread: Pid, record: &ThreadRecord) -> Refused<()> {
+        match self {
+            Self::Kernel(kernel) => kernel.set_thread(thread, record).map_err(|error| error.to_string()),
+            Self::Tracer(breakpoints) => {
+                breakpoints.set_thread(thread, record);
+                Ok(())
+            }
+        }
+    }
+
+    /// The window bits, to be mapped by a ledger.
+    pub fn window(&self) -> Arc<OwnedFd> {
+        match self {
+            Self::Kernel(kernel) => kernel.window(),
+            Self::Tracer(breakpoints) => breakpoints.window(),
+        }
+    }
+
+    /// Introduces a process with a ledger that is kept at its entry point: what is mapped there, and where
+    /// the ledger counts blocks.
+    pub fn introduce(&mut self, pid: Pid, mappings: &[Mapping], ledger: u64) -> Refused<()> {
+        match self {
+            Self::Kernel(kernel) => kernel.set_ledger(pid, ledger).map_err(|error| error.to_string()),
+            Self::Tracer(breakpoints) => {
+                breakpoints.introduce(pid, mappings, ledger);
+                Ok(())
+            }
+        }
+    }
+
+    /// Prepares a stopped thread to go on.
+    pub fn arm(&mut self, process: &mut Process, thread: Pid) {
+        if let Self::Tracer(breakpoints) = self
+            && let Err(reason) = breakpoints.arm(process.pid, thread)
+        {
+            process.losses.push(Loss::Breakpoints { reason });
+        }
+    }
+
+    /// Handles a trap; whether it was one of steering's own.
+    pub fn trapped(&mut self, process: &mut Process, thread: Pid) -> bool {
+        let Self::Tracer(breakpoints) = self else { return false };
+        if !sys::is_breakpoint(thread) {
+            return false;
+        }
+        let Ok(registers) = getregs(thread) else { return false };
+        match breakpoints.hit(process.pid, thread, &registers) {
+            Ok(None) => return false,
+            Ok(Some(Hit::Unload)) => self.unloading(process, thread),
+            Ok(Some(Hit::Other)) => {}
+            Err(reason) => process.losses.push(Loss::Breakpoints { reason }),
+        }
+        true
+    }
+
+    /// A module is about to be unloaded by a thread.
+    pub fn unloading(&mut self, process: &mut Process, thread: Pid) {
+        let mappings = harvest::mappings(thread).unwrap_or_default();
+        self.look(process, thread, &mappings);
+        process.history.extend(mappings);
+    }
+
+    /// All threads of a process are kept at their exits.
+    pub fn ending(&mut self, process: &Process) {
+        if matches!(self, Self::Tracer(_))
+            && let Some(reader) = process.threads.keys().next()
+        {
+            self.look(process, *reader, &harvest::mappings(*reader).unwrap_or_default());
+        }
+    }
+
+    fn look(&mut self, process: &Process, reader: Pid, mappings: &[Mapping]) {
+        if let (Self::Tracer(breakpoints), Some(libraries)) = (self, &process.libraries) {
+            breakpoints.look(process.pid, reader, mappings, &libraries.libc);
+        }
+    }
+
+    /// Forgets a thread that has ended.
+    pub fn remove_thread(&mut self, thread: Pid) {
+        match self {
+            Self::Kernel(kernel) => kernel.remove_thread(thread),
+            Self::Tracer(breakpoints) => breakpoints.remove_thread(thread),
+        }
+    }
+
+    /// The counters of a process.
+    pub fn process(&self, pid: Pid) -> Refused<ProcessRecord> {
+        match self {
+            Self::Kernel(kernel) => kernel.process(pid).map_err(|error| error.to_string()),
+            Self::Tracer(breakpoints) => {
+                breakpoints.process(pid).ok_or_else(|| "the process is not followed".into())
+            }
+        }
+    }
+
+    /// Removes everything that is recorded of a process.
+    pub fn remove_process(&mut self, pid: Pid) {
+        match self {
+            // What could not be removed only takes room, and is counted when that runs out.
+            Self::Kernel(kernel) => drop(kernel.remove_process(pid)),
+            Self::Tracer(breakpoints) => breakpoints.remove_process(pid),
+        }
+    }
+}
