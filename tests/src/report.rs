@@ -10,12 +10,25 @@ use crate::marker::Kind;
 pub struct Report {
     /// Name and version of the format.
     pub format: String,
+    /// What steered the recorder.
+    pub steering: Steering,
     /// Counts over the tests.
     pub summary: Summary,
     /// The tests that ran.
     pub tests: Vec<Test>,
     /// What was not checked, in whatever shape.
     pub not_checked: Vec<serde_json::Value>,
+}
+
+/// What steered the recorder.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Steering {
+    /// `ebpf` or `ptrace`.
+    pub by: String,
+    /// Why it was not eBPF.
+    pub reason: Option<String>,
+    /// What is not checked.
+    pub checks_off: Vec<String>,
 }
 
 /// Counts over the tests.

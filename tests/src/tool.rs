@@ -2,8 +2,8 @@
 
 use std::env;
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -27,10 +27,17 @@ pub fn fixture_folders() -> Vec<Utf8PathBuf> {
     folders
 }
 
+/// Recorder names of these tests for the ledger without eBPF: as root without capabilities, as in a
+/// container, and as a plain user. Another user's cargo would need a toolchain of its own: where the
+/// tool builds, that user may read and write what is root's.
+pub const UNPRIVILEGED: [&str; 2] = ["container", "user"];
+
 /// Where the trials of one run have their files. Removed at the end.
+#[derive(Clone)]
 pub struct Workshop {
-    folder: TempDir,
-    tool: OnceLock<Result<Utf8PathBuf, String>>,
+    folder: Arc<TempDir>,
+    tool: Arc<OnceLock<Result<Utf8PathBuf, String>>>,
+    recorder: Option<String>,
 }
 
 impl Workshop {
@@ -38,11 +45,17 @@ impl Workshop {
     pub fn open() -> Result<Self, String> {
         let folder =
             tempfile::Builder::new().prefix("e2e-").tempdir().map_err(|problem| problem.to_string())?;
-        let workshop = Self { folder, tool: OnceLock::new() };
+        let recorder = env::var("LEAKCHECK_E2E_RECORDER").ok();
+        let workshop = Self { folder: Arc::new(folder), tool: Arc::default(), recorder };
         copy(&repository().join("fixtures"), &workshop.fixtures())?;
-        // An unprivileged run must be able to read them.
-        set_mode(workshop.path(), 0o755)?;
+        // An unprivileged run must be able to read them, and to write its own files.
+        set_mode(workshop.path(), 0o777)?;
         Ok(workshop)
+    }
+
+    /// The same, where runs have another recorder unless they name one.
+    pub fn recorded_by(&self, recorder: &str) -> Self {
+        Self { recorder: Some(recorder.to_owned()), ..self.clone() }
     }
 
     /// The folder.
@@ -63,29 +76,43 @@ impl Workshop {
         }
     }
 
-    /// The tool: `LEAKCHECK_BIN`, or built now, once.
+    /// A copy that everyone may execute of the tool: `LEAKCHECK_BIN`, or built now, once.
     pub fn tool(&self) -> Result<&Utf8Path, String> {
-        let tool = self.tool.get_or_init(|| match env::var("LEAKCHECK_BIN") {
-            Ok(path) => Ok(path.into()),
-            Err(_) => build(),
-        });
-        tool.as_deref().map_err(Clone::clone)
+        let copy = || {
+            let built = match env::var("LEAKCHECK_BIN") {
+                Ok(path) => path.into(),
+                Err(_) => build()?,
+            };
+            let path = self.path().join("cargo-leakcheck");
+            fs::copy(&built, &path).map_err(|problem| problem.to_string())?;
+            set_mode(&path, 0o755).map(|()| path)
+        };
+        self.tool.get_or_init(copy).as_deref().map_err(Clone::clone)
     }
 
     /// A command `cargo-leakcheck leakcheck ARGS`, outside of any cargo.
     pub fn command(&self, args: &[&str]) -> Result<Command, String> {
+        let (name, rest) = args.split_at(args.iter().take_while(|arg| **arg == "exec").count().min(1));
+        let mut rest = rest.to_vec();
+        let named = rest.iter().position(|arg| *arg == "--recorder");
+        let named = named.map(|place| rest.drain(place..place + 2).nth(1).expect("--recorder has a value"));
+        let recorder = named.or(self.recorder.as_deref()).filter(|_| args.first() != Some(&"list"));
+        let (unprivileged, recorder) = match recorder {
+            Some(recorder) if UNPRIVILEGED.contains(&recorder) => (Some(recorder), None),
+            recorder => (None, recorder),
+        };
+        rest.splice(0..0, recorder.into_iter().flat_map(|recorder| ["--recorder", recorder]));
         // Whoever runs these tests in the background has its children ignore an interrupt.
         let mut command = Command::new("env");
-        command.arg("--default-signal=INT,HUP,TERM").arg(self.tool()?);
-        let (name, rest) = args.split_at(args.iter().take_while(|arg| **arg == "exec").count().min(1));
-        command.arg("leakcheck").args(name);
-        if let Ok(recorder) = env::var("LEAKCHECK_E2E_RECORDER")
-            && args.first() != Some(&"list")
-            && !args.contains(&"--recorder")
-        {
-            command.args(["--recorder", &recorder]);
-        }
-        command.args(rest).stdin(Stdio::null()).current_dir(self.path());
+        command.arg("--default-signal=INT,HUP,TERM");
+        command.args(unprivileged.map(|who| drop_privileges(who, name.is_empty())).unwrap_or_default());
+        command
+            .arg(self.tool()?)
+            .arg("leakcheck")
+            .args(name)
+            .args(rest)
+            .stdin(Stdio::null())
+            .current_dir(self.path());
         clean_environment(&mut command);
         Ok(command)
     }
@@ -219,6 +246,29 @@ fn copy(from: &Utf8Path, to: &Utf8Path) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The command that runs another one without privileges.
+fn drop_privileges(who: &str, builds: bool) -> Vec<&'static str> {
+    let mut command = vec!["setpriv"];
+    match (who, builds) {
+        ("user", false) => command.extend(USER.into_iter().chain(["--inh-caps=-all"])),
+        ("user", true) => {
+            command.extend(USER.into_iter().chain(["--inh-caps=-all,+dac_override"]));
+            command.push("--ambient-caps=-all,+dac_override");
+        }
+        _ => command.extend(["--inh-caps=-all", "--bounding-set=-all"]),
+    }
+    command.push("--");
+    command
+}
+
+/// Nobody.
+const USER: [&str; 5] = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+
+/// Lets everyone write to a folder or file.
+pub fn open_to_all(path: &Utf8Path) -> Result<(), String> {
+    set_mode(path, 0o777)
 }
 
 fn set_mode(path: &Utf8Path, mode: u32) -> Result<(), String> {

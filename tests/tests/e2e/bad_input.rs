@@ -1,10 +1,7 @@
 //! Bad input ends in a message that says what to do, and in the exit code of the table.
 
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
-
 use fs_err as fs;
-use leakcheck_tests::tool::{Run, Workshop};
+use leakcheck_tests::tool::Workshop;
 
 use crate::fixtures::Desk;
 use crate::{NamedTrial, Outcome};
@@ -19,7 +16,6 @@ pub const TRIALS: &[NamedTrial] = &[
     ("bad_input::nothing_matches", nothing_matches),
     ("bad_input::build_fails", build_fails),
     ("bad_input::table_too_small", table_too_small),
-    ("bad_input::no_privileges", no_privileges),
 ];
 
 fn unknown_option(workshop: &Workshop) -> Outcome {
@@ -112,18 +108,4 @@ fn table_too_small(workshop: &Workshop) -> Outcome {
         }
         tests => Err(format!("one incomplete test without bad frees was expected\n{tests:?}")),
     }
-}
-
-/// As nobody: the message names what is missing and how to get it.
-fn no_privileges(workshop: &Workshop) -> Outcome {
-    // A copy, as the build folder may not be open to everyone.
-    let tool = workshop.path().join("tool-for-all");
-    fs::copy(workshop.tool()?, &tool).map_err(|problem| problem.to_string())?;
-    fs::set_permissions(&tool, PermissionsExt::from_mode(0o755)).map_err(|problem| problem.to_string())?;
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all", "--"]);
-    command.arg(&tool).args(["leakcheck", "exec", "--", "/bin/true"]).current_dir("/");
-    let output = command.output().map_err(|problem| format!("{command:?}: {problem}"))?;
-    let run = Run::new(format!("{command:?}"), output);
-    run.expect(11, &["root", "cap_bpf"])
 }

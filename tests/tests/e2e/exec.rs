@@ -1,9 +1,10 @@
 //! `exec`: any program, with the same report.
 
+use camino::Utf8Path;
 use leakcheck_tests::compare;
 use leakcheck_tests::fixture::{ExpectedTest, Fixture};
 use leakcheck_tests::report::{Measure, Test};
-use leakcheck_tests::tool::{Run, Workshop};
+use leakcheck_tests::tool::{Run, Workshop, open_to_all};
 
 use crate::{NamedTrial, Outcome, documents};
 
@@ -13,6 +14,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("exec::clean_program", clean_program),
     ("exec::leaking_program", leaking_program),
     ("exec::failing_program", failing_program),
+    ("exec::below_exit", below_exit),
     ("exec::stripped_program", stripped_program),
     ("exec::static_program", static_program),
     ("exec::other_allocator", other_allocator),
@@ -33,7 +35,9 @@ pub fn exec(workshop: &Workshop, program: &[&str]) -> Result<(Run, Test), String
 /// The same, with more options for the tool.
 pub fn exec_with(workshop: &Workshop, options: &[&str], program: &[&str]) -> Result<(Run, Test), String> {
     let folder = tempfile::tempdir_in(workshop.path()).map_err(|problem| problem.to_string())?;
-    let json = folder.path().join("report.json").to_string_lossy().into_owned();
+    let path = Utf8Path::from_path(folder.path()).ok_or("the temporary folder has no readable name")?;
+    open_to_all(path)?;
+    let json = path.join("report.json").into_string();
     let mut args = vec!["exec", "--json", &json];
     args.extend(options);
     args.push("--");
@@ -85,6 +89,13 @@ fn failing_program(workshop: &Workshop) -> Outcome {
     compared(&expected, 1, &exec(workshop, &[program.as_str(), "3", "an argument with blanks"])?)
 }
 
+/// The stack below the call of `exit` is nobody's, whatever a handler has left there.
+fn below_exit(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("below_exit", &[])?;
+    let expected = Fixture::read_program(&workshop.fixtures().join("programs/below_exit.c"))?;
+    compared(&expected, 2, &exec(workshop, &[program.as_str()])?)
+}
+
 /// Without symbols the sizes are as sure as with; places are not guessed.
 fn stripped_program(workshop: &Workshop) -> Outcome {
     std::fs::copy(
@@ -124,7 +135,10 @@ fn other_allocator(workshop: &Workshop) -> Outcome {
 /// What leaves the process group and the session of a test is ended with the run.
 fn daemon_is_ended(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("daemon", &[])?;
-    let file = workshop.path().join("daemon.pid");
+    let folder = tempfile::tempdir_in(workshop.path()).map_err(|problem| problem.to_string())?;
+    let folder = Utf8Path::from_path(folder.path()).ok_or("the temporary folder has no readable name")?;
+    open_to_all(folder)?;
+    let file = folder.join("daemon.pid");
     workshop.run(&["exec", "--", program.as_str(), file.as_str()], &[])?.expect(0, &[])?;
     let pid = std::fs::read_to_string(&file).map_err(|problem| format!("{file}: {problem}"))?;
     match std::path::Path::new(&format!("/proc/{}", pid.trim())).exists() {

@@ -2,7 +2,8 @@
 //!
 //! `LEAKCHECK_BIN` names a built tool (otherwise it is built), `LEAKCHECK_E2E_REPEAT` how often each
 //! fixture runs, `LEAKCHECK_E2E_JOBS` with which `-j` (`1,8`), `LEAKCHECK_E2E_RECORDER` by which recorder
-//! (fixtures and the random program: by all of them), `LEAKCHECK_E2E_SEEDS` the seeds of that program
+//! (fixtures and the random program: by all of them; `container` and `user` are the ledger without
+//! privileges), `LEAKCHECK_E2E_SEEDS` the seeds of that program
 //! (`1-200`). Without privileges the trials fail: a
 //! test that did not run is no test that passed.
 
@@ -14,6 +15,7 @@ mod inside;
 mod interrupt;
 mod processes;
 mod selection;
+mod unprivileged;
 mod witness;
 
 use std::process::ExitCode;
@@ -39,10 +41,20 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 5] =
-        [bad_input::TRIALS, exec::TRIALS, inside::TRIALS, interrupt::TRIALS, selection::TRIALS];
+    let lists: [&[NamedTrial]; 6] = [
+        bad_input::TRIALS,
+        exec::TRIALS,
+        inside::TRIALS,
+        interrupt::TRIALS,
+        selection::TRIALS,
+        unprivileged::TRIALS,
+    ];
     for &(name, run) in lists.into_iter().flatten() {
         trials.push(trial(name.to_owned(), &workshop, run));
+    }
+    let user = Arc::new(workshop.recorded_by("user"));
+    for &(name, run) in [exec::TRIALS, inside::TRIALS].into_iter().flatten() {
+        trials.push(trial(format!("user::{name}"), &user, run));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }

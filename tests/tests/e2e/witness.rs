@@ -6,11 +6,10 @@ use std::env;
 use std::sync::Arc;
 
 use camino::Utf8Path;
-use leakcheck_tests::tool::Workshop;
+use leakcheck_tests::tool::{Workshop, open_to_all};
 use leakcheck_tests::truth::Truth;
 use libtest_mimic::Trial;
 
-use crate::fixtures::recorders;
 use crate::{Outcome, exec, trial};
 
 /// Trials that the seeds are dealt out to; they run side by side.
@@ -31,6 +30,12 @@ fn seeds() -> Result<(u64, u64), String> {
     let range =
         text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     range.filter(|(first, last)| first <= last).ok_or(format!("LEAKCHECK_E2E_SEEDS={text}: it is FIRST-LAST"))
+}
+
+/// All recorders, or the one that `LEAKCHECK_E2E_RECORDER` names.
+fn recorders() -> Vec<String> {
+    let all = || ["ledger", "uprobe", "user"].map(str::to_owned).to_vec();
+    env::var("LEAKCHECK_E2E_RECORDER").map_or_else(|_| all(), |recorder| vec![recorder])
 }
 
 fn run(workshop: &Workshop, part: u64) -> Outcome {
@@ -57,7 +62,9 @@ fn run(workshop: &Workshop, part: u64) -> Outcome {
 
 fn compare(workshop: &Workshop, program: &Utf8Path, seed: u64, options: &[&str]) -> Outcome {
     let folder = tempfile::tempdir_in(workshop.path()).map_err(|problem| problem.to_string())?;
-    let file = folder.path().join("truth").to_string_lossy().into_owned();
+    let path = Utf8Path::from_path(folder.path()).ok_or("the temporary folder has no readable name")?;
+    open_to_all(path)?;
+    let file = path.join("truth").into_string();
     let mut options = options.to_vec();
     options.extend(["--timeout", "60"]);
     let arguments = [program.as_str(), &seed.to_string(), &file];
