@@ -178,7 +178,7 @@ fn constructors_environment(workshop: &Workshop) -> Outcome {
 fn preloaded_by_the_user(workshop: &Workshop) -> Outcome {
     let library = workshop.compile("interposer", &["-shared", "-fPIC", "-ldl"])?;
     let program = workshop.compile("interposer", &["-DPROGRAM"])?;
-    for recorder in ["ledger", "uprobe"] {
+    for recorder in ["ledger", "uprobe", "user"] {
         let variables = [("LD_PRELOAD".to_owned(), library.to_string())];
         workshop
             .run(&["exec", "--recorder", recorder, "--", program.as_str()], &variables)?
@@ -193,7 +193,7 @@ fn next_allocator(workshop: &Workshop) -> Outcome {
     let plain = workshop.compile("next", &[])?;
     let linked = workshop.compile("next", &["-Wl,--no-as-needed", library.as_str()])?;
     let preload = [("LD_PRELOAD".to_owned(), library.to_string())];
-    for recorder in ["ledger", "uprobe"] {
+    for recorder in ["ledger", "uprobe", "user"] {
         for (program, variables) in [(&plain, &preload[..]), (&linked, &[])] {
             let arguments = ["exec", "--recorder", recorder, "--", program.as_str(), "own"];
             let run = workshop.run(&arguments, variables)?;
@@ -215,10 +215,10 @@ fn around_the_hooks(workshop: &Workshop) -> Outcome {
     for (program, way, passes) in
         [(&direct, "direct", true), (&by_handle, "library", true), (&by_handle, "program", false)]
     {
-        for recorder in ["ledger", "uprobe"] {
+        for recorder in ["ledger", "uprobe", "user"] {
             let options = ["--recorder", recorder];
             let (run, test) = exec_with(workshop, &options, &[program.as_str(), way])?;
-            if passes && recorder == "ledger" {
+            if passes && recorder != "uprobe" {
                 run.expect(10, &["use --recorder uprobe"])?;
             } else if test.definitely_lost != lost {
                 return Err(format!("{way}: {test:?}\n{}", run.describe()));
