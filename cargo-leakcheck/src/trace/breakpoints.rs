@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use leakcheck_common::{process, site, thread};
+use leakcheck_common::{process, thread};
 use leakcheck_preload::layout::{WINDOW_BYTES, WINDOW_MAGIC};
 use nix::errno::Errno;
 use nix::libc::user_regs_struct as Registers;
@@ -21,8 +21,9 @@ use nix::unistd::{Pid, ftruncate};
 use super::bypass::{Bypass, FUNCTIONS};
 use super::kernel::{ProcessRecord, ThreadRecord};
 use super::memory::{read, read_word};
+use super::places::{Armed, Places};
 use super::prepare::Library;
-use super::sites::{Program, Site};
+use super::sites::Site;
 use crate::error::{Error, Result};
 use crate::snapshot::Mapping;
 use crate::sys::{self, SharedBits};
@@ -33,9 +34,6 @@ const NEAR: u64 = 16 << 10;
 
 /// More than the name of a function of the allocator has.
 const LONGEST: usize = 16;
-
-/// One breakpoint for each debug register.
-type Armed = [Option<u64>; 4];
 
 /// What is known of the processes that are steered.
 pub struct Breakpoints {
@@ -52,21 +50,6 @@ struct Steered {
     counters: ProcessRecord,
     places: Places,
     bypass: Bypass,
-}
-
-/// Addresses in a process.
-#[derive(Default)]
-struct Places {
-    /// Entries into a test body.
-    entries: Vec<u64>,
-    /// Where a panic has been caught.
-    caught: Option<u64>,
-    /// Entry of `exit`.
-    exit: Option<u64>,
-    /// Entry of `dlclose`.
-    unload: Option<u64>,
-    /// Entries of `dlsym` and `dlvsym`.
-    lookups: Vec<u64>,
 }
 
 /// A thread.
@@ -193,19 +176,12 @@ impl Breakpoints {
         let (Some(steered), Some(followed)) = (self.processes.get(&owner), self.threads.get_mut(&id)) else {
             return Ok(());
         };
-        let Places { entries, caught, exit, unload, lookups } = &steered.places;
-        let entry = |number: usize| entries.get(number).copied();
-        let lookup = |number: usize| lookups.get(number).copied();
         let wanted = if followed.record[thread::BODY_SP] != 0 {
-            [Some(followed.back), *caught, *exit, *unload]
+            steered.places.in_body(followed.back)
         } else if steered.counters[process::BODIES] > 0 {
-            [lookup(0), lookup(1), *exit, *unload]
-        } else if id == owner {
-            // libtest has a thread for the body; its main thread waits for that, and exits.
-            [entry(0).or(lookup(0)), entry(1).or(lookup(1)), *exit, *unload]
+            steered.places.after_start()
         } else {
-            let rest = [entry(2).or(*exit), entry(3).or(*unload)];
-            [entry(0).or(lookup(0)), entry(1).or(lookup(1)), rest[0], rest[1]]
+            steered.places.before(id == owner)
         };
         if wanted == followed.armed {
             return Ok(());
@@ -286,29 +262,4 @@ fn note_exit(record: &mut ThreadRecord, registers: &Registers) {
     record[thread::EXIT_SP] = registers.rsp;
     let Registers { rbx, rbp, r12, r13, r14, r15, .. } = *registers;
     record[thread::EXIT_REGISTERS..][..6].copy_from_slice(&[rbx, rbp, r12, r13, r14, r15]);
-}
-
-impl Places {
-    fn of(files: &HashMap<Utf8PathBuf, Vec<Site>>, mappings: &[Mapping]) -> Self {
-        let mut places = Self::default();
-        for mapping in mappings.iter().filter(|mapping| mapping.executable) {
-            let size = mapping.range.end - mapping.range.start;
-            for site in files.get(Utf8Path::new(&mapping.path)).into_iter().flatten() {
-                let place = site.offset.wrapping_sub(mapping.offset);
-                if place >= size {
-                    continue;
-                }
-                let address = mapping.range.start + place;
-                match (site.program, site.cookie) {
-                    (Program::Body, site::BODY_ENTER) => places.entries.push(address),
-                    (Program::Body, site::PANIC_CAUGHT) => places.caught = Some(address),
-                    (Program::Exit, _) => places.exit = Some(address),
-                    (Program::Module, site::UNLOAD) => places.unload = Some(address),
-                    (Program::Lookup, _) => places.lookups.push(address),
-                    _ => {}
-                }
-            }
-        }
-        places
-    }
 }

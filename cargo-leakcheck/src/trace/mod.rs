@@ -12,6 +12,7 @@ mod memory;
 mod object;
 mod outer;
 mod output;
+mod places;
 mod prepare;
 mod process;
 mod sites;
