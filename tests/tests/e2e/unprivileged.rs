@@ -25,7 +25,7 @@ fn said_once(workshop: &Workshop) -> Outcome {
             return Err(run.describe());
         }
     }
-    let run = workshop.run(&["exec", "--", "/bin/true"], &[])?;
+    let run = workshop.run(&["exec", "--recorder", "ledger", "--", "/bin/true"], &[])?;
     if run.stderr.contains("eBPF") { Err(run.describe()) } else { Ok(()) }
 }
 
@@ -44,7 +44,7 @@ fn uprobe_recorder(workshop: &Workshop) -> Outcome {
 fn kernel_lacks_something(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("leak", &[])?;
     for (what, error) in [("bpf", "not implemented"), ("link", "not supported")] {
-        let run = filtered(workshop, what, &[], program.as_str())?;
+        let run = filtered(workshop, what, &["--recorder", "ledger"], program.as_str())?;
         run.expect(2, &["eBPF is not available", error, "1100 B definitely lost"])?;
     }
     Ok(())
