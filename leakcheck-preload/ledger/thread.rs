@@ -131,9 +131,9 @@ pub unsafe fn walk(frame: usize, room: &mut Room) -> CallStack<'_> {
 #[inline(never)]
 fn leave(address: u64, at: Frame, sure: &mut bool) -> Option<(u64, Frame)> {
     match frames::way(address) {
-        // Only now known as such.
-        // SAFETY: as in `walk`.
+        // It is known as such only now.
         Way::Pointer if *sure && at.fp >= at.sp => {
+            // SAFETY: as in `walk`.
             let [fp, address] = unsafe { *(at.fp as *const [u64; 2]) };
             Some((address, Frame { sp: at.fp + 16, fp }))
         }
