@@ -1,47 +1,33 @@
 //! What is known of a test's process at its exit. The seam: everything that needs the live process
 //! or privileges comes before it, everything after it is pure.
 
+mod blocks;
+mod references;
+
 use std::ops::Range;
 
 use crate::model;
+
+pub use blocks::{Block, Blocks, Place};
+pub use references::{Reference, References};
 
 /// The state of one process at its exit.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Every block alive at exit, also those allocated outside the window, by ascending address.
-    pub blocks: Vec<Block>,
+    pub blocks: Blocks,
     /// The call stacks that blocks and bad frees refer to by index.
     pub stacks: Vec<CallStack>,
     /// Frees of addresses that were not allocated, in the order seen.
     pub bad_frees: Vec<BadFree>,
     /// What was mapped where; a module that was unloaded stays listed after those alive.
     pub mappings: Vec<Mapping>,
-    /// Memory to search for references: the roots.
+    /// What refers to blocks by itself.
     pub roots: Vec<Root>,
-    /// Memory that holds blocks, to read their contents from; ascending, without overlap.
-    pub heap: Vec<Memory>,
+    /// What the contents of blocks refer to.
+    pub references: References,
     /// What could not be seen. Only an empty list can be called clean.
     pub losses: Vec<Loss>,
-}
-
-/// An allocated block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Address the allocator returned.
-    pub address: u64,
-    /// Requested size in bytes; may be 0.
-    pub size: u64,
-    /// Index of its call stack; none outside the window, or when the stack was lost.
-    pub stack: Option<usize>,
-    /// Whether it was allocated inside the window and counts.
-    pub in_window: bool,
-    /// Owned by the C library or the loader for a thread's own needs (the dtv): never a finding.
-    pub runtime: bool,
-    /// Order of allocation, by the clock of the recorder: nanoseconds of `CLOCK_MONOTONIC`, or the time
-    /// stamp counter.
-    pub time: u64,
-    /// Thread that allocated it.
-    pub thread: u32,
 }
 
 /// Return addresses, innermost first; the first is in the direct caller of the allocator.
@@ -79,22 +65,13 @@ pub struct Mapping {
     pub path: String,
 }
 
-/// Bytes copied from the process.
-#[derive(Clone, Debug, Default)]
-pub struct Memory {
-    /// Address of the first byte.
-    pub address: u64,
-    /// The bytes.
-    pub bytes: Vec<u8>,
-}
-
 /// Memory that refers to blocks by itself.
 #[derive(Clone, Debug)]
 pub struct Root {
     /// What it is.
     pub kind: RootKind,
-    /// Its contents. Registers are stored as consecutive words at address 0.
-    pub memory: Memory,
+    /// What it refers to, each once.
+    pub references: Vec<Reference>,
 }
 
 /// Kinds of root.
@@ -164,6 +141,12 @@ pub enum Loss {
     /// The same of call stacks.
     #[error("{} not recorded because the process has no memory left for it", model::count(*.count, "call stack"))]
     LedgerStacks {
+        /// How many.
+        count: u64,
+    },
+    /// Blocks beyond the number that can be told apart.
+    #[error("{} not looked at because {} are more than can be told apart", model::count(*.count, "block"), Blocks::MAX)]
+    Unnumbered {
         /// How many.
         count: u64,
     },

@@ -11,9 +11,10 @@ use std::ops::Range;
 use nix::unistd::Pid;
 
 use super::descriptor::{DESCRIPTOR, Descriptor, forget_arguments, thread_word};
-use super::pages::{read_range, written};
+use super::pages::{Pages, copy, written};
 use super::{Threads, arena, proc};
-use crate::snapshot::{Block, Loss, Mapping, Memory, Root, RootKind};
+use crate::references::{Finder, Memory};
+use crate::snapshot::{Blocks, Loss, Mapping, Root, RootKind};
 use crate::trace::{Process, read_word};
 
 /// glibc's other arenas than the first start at multiples of this (malloc/arena.c, `HEAP_MAX_SIZE`).
@@ -32,17 +33,15 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Finds the root set; `addresses` are all that were ever allocated, and whether they still are;
-    /// `taken` is memory that is none of the program's.
+    /// Finds the root set; `taken` is memory that is none of the program's.
     pub fn of(
         process: &Process,
         reader: Pid,
         threads: &Threads,
         mappings: &[Mapping],
-        mut addresses: Vec<(u64, bool)>,
+        addresses: &Addresses<'_>,
         mut taken: Vec<Range<u64>>,
     ) -> Self {
-        addresses.sort_unstable();
         let libc = process.libraries.as_ref().map(|libraries| libraries.libc.path.to_string());
         let code = mappings.iter().filter(|mapping| mapping.executable).map(|mapping| mapping.range.clone());
         let running = threads
@@ -105,7 +104,7 @@ impl Layout {
             if mapping.path == "[heap]" {
                 continue;
             }
-            taken.extend(heap_parts(reader, mapping, &addresses));
+            taken.extend(heap_parts(reader, mapping, addresses));
             for rest in subtract(&mapping.range, taken) {
                 let parts = if mapping.writable { vec![rest] } else { written(reader, &rest) };
                 let roots = parts.into_iter().map(|part| (RootKind::Static, part, mapping.path.clone()));
@@ -115,25 +114,35 @@ impl Layout {
         layout
     }
 
-    /// Copies the root set out of the process; also what of it could not be read.
-    pub fn read_roots(&self, reader: Pid, blocks: &[Block]) -> (Vec<Root>, Vec<Loss>) {
-        let registers = self.registers.iter().map(|(kind, bytes)| Root {
-            kind: kind.clone(),
-            memory: Memory { address: 0, bytes: bytes.clone() },
+    /// Reads what the root set refers to; also what of it could not be read.
+    pub fn read_roots(&self, reader: Pid, blocks: &Blocks, finder: &Finder<'_>) -> (Vec<Root>, Vec<Loss>) {
+        let registers = self.registers.iter().map(|(kind, bytes)| {
+            let mut memory = Memory::new(finder);
+            memory.read(0, bytes);
+            Root { kind: kind.clone(), references: memory.finish() }
         });
         let mut roots: Vec<Root> = registers.collect();
         let mut unread = Vec::new();
+        let mut pages = Pages::of(reader);
         for (kind, range, name) in &self.roots {
-            let (mut memory, missing) = read_range(reader, range.clone());
-            if self.libc.as_deref() == Some(name) {
-                memory.iter_mut().for_each(|memory| arena::blank(memory.address, &mut memory.bytes));
-            }
-            if *kind != RootKind::Static {
-                for memory in &mut memory {
-                    forget_arguments(&self.descriptors, &self.code, memory, blocks);
+            let mut memory = Memory::new(finder);
+            let is_libc = self.libc.as_deref() == Some(name);
+            let missing = if is_libc || *kind != RootKind::Static {
+                let (copies, missing) = copy(reader, range);
+                for mut copy in copies {
+                    if is_libc {
+                        arena::blank(copy.address, &mut copy.bytes);
+                    }
+                    if *kind != RootKind::Static {
+                        forget_arguments(&self.descriptors, &self.code, &mut copy, blocks);
+                    }
+                    memory.read(copy.address, &copy.bytes);
                 }
-            }
-            roots.extend(memory.into_iter().map(|memory| Root { kind: kind.clone(), memory }));
+                missing
+            } else {
+                pages.read(range, |address, bytes| memory.read(address, bytes))
+            };
+            roots.push(Root { kind: kind.clone(), references: memory.finish() });
             // Device memory cannot be read by anyone but its owner, and holds no references.
             if let Some(missing) = missing
                 && !name.starts_with("/dev/")
@@ -144,6 +153,32 @@ impl Layout {
             }
         }
         (roots, unread)
+    }
+}
+
+/// Addresses that were ever allocated.
+pub struct Addresses<'a> {
+    /// Those that still are, in ascending order.
+    pub blocks: &'a Blocks,
+    /// Those that are not any more, in ascending order.
+    pub freed: &'a [u64],
+    /// The canary's.
+    pub canary: Option<u64>,
+}
+
+impl Addresses<'_> {
+    /// The first one from `start` on, and whether it is allocated.
+    fn from(&self, start: u64) -> Option<(u64, bool)> {
+        let places = self.blocks.places();
+        let block = places.get(places.partition_point(|place| place.start < start)).map(|place| place.start);
+        let freed = self.freed.get(self.freed.partition_point(|address| *address < start)).copied();
+        let canary = self.canary.filter(|address| *address >= start);
+        let live = block.into_iter().chain(canary).min();
+        match (live, freed) {
+            (Some(live), Some(freed)) if freed < live => Some((freed, false)),
+            (Some(live), _) => Some((live, true)),
+            (None, freed) => Some((freed?, false)),
+        }
     }
 }
 
@@ -180,7 +215,7 @@ fn may_refer(mapping: &Mapping) -> bool {
 }
 
 /// The parts of a mapping that the allocator uses: chunks that it mapped one by one, and arenas.
-fn heap_parts(reader: Pid, mapping: &Mapping, addresses: &[(u64, bool)]) -> Vec<Range<u64>> {
+fn heap_parts(reader: Pid, mapping: &Mapping, addresses: &Addresses<'_>) -> Vec<Range<u64>> {
     const MAPPED: u64 = 2;
     const OTHER_ARENA: u64 = 4;
     if !mapping.path.is_empty() {
@@ -189,8 +224,8 @@ fn heap_parts(reader: Pid, mapping: &Mapping, addresses: &[(u64, bool)]) -> Vec<
     let mut parts: Vec<Range<u64>> = Vec::new();
     let mut next = mapping.range.start;
     loop {
-        let place = addresses.partition_point(|(address, _)| *address < next);
-        let Some(&(address, live)) = addresses.get(place).filter(|(address, _)| *address < mapping.range.end)
+        let Some((address, live)) =
+            addresses.from(next).filter(|(address, _)| *address < mapping.range.end)
         else {
             return parts;
         };
