@@ -5,6 +5,7 @@ mod blocks;
 mod references;
 
 use std::ops::Range;
+use std::time::Duration;
 
 use crate::model;
 
@@ -28,6 +29,8 @@ pub struct Snapshot {
     pub references: References,
     /// What could not be seen. Only an empty list can be called clean.
     pub losses: Vec<Loss>,
+    /// How long it took to take it.
+    pub taken_in: Duration,
 }
 
 /// Return addresses, innermost first; the first is in the direct caller of the allocator.

@@ -74,7 +74,8 @@ fn leak_roots(snapshot: &Snapshot, reached: &Reached) -> Vec<u32> {
         let group = groups.group(block as usize);
         if below[group] || first[group] != NONE {
             let targets = references.of(block as usize).iter().map(|reference| reference.block());
-            for other in targets.filter(|target| reached.is_lost(*target)).map(|target| groups.group(target)) {
+            for other in targets.filter(|target| reached.is_lost(*target)).map(|target| groups.group(target))
+            {
                 below[other] |= other != group;
             }
         }

@@ -78,9 +78,8 @@ mod tests {
 
     #[test]
     fn work_is_shared_by_bytes() {
-        let places = |sizes: &[u64]| -> Vec<Place> {
-            sizes.iter().map(|&size| Place { start: 0, size }).collect()
-        };
+        let places =
+            |sizes: &[u64]| -> Vec<Place> { sizes.iter().map(|&size| Place { start: 0, size }).collect() };
         assert_eq!(half(&places(&[100, 100])), 2);
         assert_eq!(half(&places(&[16 << 20, 1 << 20, 20 << 20, 1 << 20])), 2);
         assert_eq!(half(&places(&[u64::MAX, u64::MAX])), 0);

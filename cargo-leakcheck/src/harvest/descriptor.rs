@@ -67,14 +67,8 @@ mod tests {
     fn started_with(argument: u64, created: Option<u64>) -> u64 {
         let descriptors = [Descriptor { address: 0x9010, created }];
         let code = [0x4000..0x5000, 0x6000..0x7000];
-        let block = |address, time| Block {
-            address,
-            size: 24,
-            stack: None,
-            in_window: true,
-            runtime: false,
-            time,
-        };
+        let block =
+            |address, time| Block { address, size: 24, stack: None, in_window: true, runtime: false, time };
         let words = [0x4100_u64, 1, 0x9010, 2, 0x4200, argument, 4];
         let bytes = words.into_iter().flat_map(u64::to_ne_bytes).collect();
         let mut memory = Memory { address: 0x9000, bytes };

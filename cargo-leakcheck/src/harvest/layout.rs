@@ -224,8 +224,7 @@ fn heap_parts(reader: Pid, mapping: &Mapping, addresses: &Addresses<'_>) -> Vec<
     let mut parts: Vec<Range<u64>> = Vec::new();
     let mut next = mapping.range.start;
     loop {
-        let Some((address, live)) =
-            addresses.from(next).filter(|(address, _)| *address < mapping.range.end)
+        let Some((address, live)) = addresses.from(next).filter(|(address, _)| *address < mapping.range.end)
         else {
             return parts;
         };

@@ -14,6 +14,7 @@ mod stacks;
 pub use proc::{is_executing, is_zombie, mappings, process_of, threads_of};
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use leakcheck_common::{block, process, site, thread};
 use nix::libc::user_regs_struct;
@@ -88,6 +89,12 @@ impl Threads {
 /// A process whose window has left no block alive, and that freed nothing it should not, needs no
 /// more than what its recorder says.
 pub fn take(kernel: &Kernel, process: &Process) -> Snapshot {
+    let start = Instant::now();
+    let snapshot = look_at(kernel, process);
+    Snapshot { taken_in: start.elapsed(), ..snapshot }
+}
+
+fn look_at(kernel: &Kernel, process: &Process) -> Snapshot {
     let Ok(counters) = kernel.process(process.pid) else {
         let reason = "the kernel side has no record of it".into();
         return Snapshot { losses: vec![Loss::NoCanary { reason }], ..Snapshot::default() };

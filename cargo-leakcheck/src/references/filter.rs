@@ -46,8 +46,7 @@ impl Filter {
     pub(super) fn candidates(&self, address: u64, bytes: &[u8], mut found: impl FnMut(Candidate)) {
         let mut one = |place: usize| {
             if let Some(word) = bytes.get(place..).and_then(|bytes| bytes.first_chunk()) {
-                let candidate =
-                    Candidate { place: address + place as u64, word: u64::from_le_bytes(*word) };
+                let candidate = Candidate { place: address + place as u64, word: u64::from_le_bytes(*word) };
                 if self.is_near(candidate) {
                     found(candidate);
                 }

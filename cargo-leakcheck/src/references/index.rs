@@ -81,7 +81,8 @@ impl<'a> Index<'a> {
     /// Brings what a search looks at into the cache: a processor waits for all of it at once.
     #[inline]
     pub(super) fn touch(&self, spots: &[Spot]) {
-        let starts = spots.iter().map(|spot| self.places.get(spot.first as usize).map_or(0, |place| place.start));
+        let starts =
+            spots.iter().map(|spot| self.places.get(spot.first as usize).map_or(0, |place| place.start));
         std::hint::black_box(starts.fold(0, |all, start| all ^ start));
     }
 

@@ -20,7 +20,9 @@ fn blocks(places: &[(u64, u64)]) -> Blocks {
 
 /// The reference that the word at a place is, by the rules alone.
 fn reference(places: &[(u64, u64)], place: u64, word: u64) -> Option<Reference> {
-    let at = |address: u64| places.iter().position(|(start, size)| (*start..start + size.max(&1)).contains(&address));
+    let at = |address: u64| {
+        places.iter().position(|(start, size)| (*start..start + size.max(&1)).contains(&address))
+    };
     let start = |address: u64| places.iter().position(|place| place.0 == address);
     if place % 8 != 0 {
         return Some(Reference::new(start(word)?, true));
