@@ -10,15 +10,14 @@ use std::ops::Range;
 
 use nix::unistd::Pid;
 
+use super::allocator::{Addresses, allocator_parts};
 use super::descriptor::{DESCRIPTOR, Descriptor, forget_arguments, thread_word};
 use super::pages::{Pages, copy, written};
 use super::{Threads, arena, proc};
 use crate::references::{Finder, Memory};
 use crate::snapshot::{Blocks, Loss, Mapping, Root, RootKind};
-use crate::trace::{Process, read_word};
+use crate::trace::Process;
 
-/// glibc's other arenas than the first start at multiples of this (malloc/arena.c, `HEAP_MAX_SIZE`).
-const ARENA: u64 = 64 << 20;
 const PAGE: u64 = 4096;
 /// The x86-64 ABI lets a function use this much below its stack pointer.
 const RED_ZONE: u64 = 128;
@@ -104,7 +103,7 @@ impl Layout {
             if mapping.path == "[heap]" {
                 continue;
             }
-            taken.extend(heap_parts(reader, mapping, addresses));
+            taken.extend(allocator_parts(reader, mapping, addresses));
             for rest in subtract(&mapping.range, taken) {
                 let parts = if mapping.writable { vec![rest] } else { written(reader, &rest) };
                 let roots = parts.into_iter().map(|part| (RootKind::Static, part, mapping.path.clone()));
@@ -156,32 +155,6 @@ impl Layout {
     }
 }
 
-/// Addresses that were ever allocated.
-pub struct Addresses<'a> {
-    /// Those that still are, in ascending order.
-    pub blocks: &'a Blocks,
-    /// Those that are not any more, in ascending order.
-    pub freed: &'a [u64],
-    /// The canary's.
-    pub canary: Option<u64>,
-}
-
-impl Addresses<'_> {
-    /// The first one from `start` on, and whether it is allocated.
-    fn from(&self, start: u64) -> Option<(u64, bool)> {
-        let places = self.blocks.places();
-        let block = places.get(places.partition_point(|place| place.start < start)).map(|place| place.start);
-        let freed = self.freed.get(self.freed.partition_point(|address| *address < start)).copied();
-        let canary = self.canary.filter(|address| *address >= start);
-        let live = block.into_iter().chain(canary).min();
-        match (live, freed) {
-            (Some(live), Some(freed)) if freed < live => Some((freed, false)),
-            (Some(live), _) => Some((live, true)),
-            (None, freed) => Some((freed?, false)),
-        }
-    }
-}
-
 const EXIT_GROUP: u64 = 231;
 
 fn register_words(r: &nix::libc::user_regs_struct) -> Vec<u64> {
@@ -214,43 +187,8 @@ fn may_refer(mapping: &Mapping) -> bool {
     !special.contains(&mapping.path.as_str()) && (mapping.writable || !mapping.executable)
 }
 
-/// The parts of a mapping that the allocator uses: chunks that it mapped one by one, and arenas.
-fn heap_parts(reader: Pid, mapping: &Mapping, addresses: &Addresses<'_>) -> Vec<Range<u64>> {
-    const MAPPED: u64 = 2;
-    const OTHER_ARENA: u64 = 4;
-    if !mapping.path.is_empty() {
-        return Vec::new();
-    }
-    let mut parts: Vec<Range<u64>> = Vec::new();
-    let mut next = mapping.range.start;
-    loop {
-        let Some((address, live)) = addresses.from(next).filter(|(address, _)| *address < mapping.range.end)
-        else {
-            return parts;
-        };
-        // malloc/malloc.c: a chunk's size is in front of it, and the unused part before an aligned
-        // mapped chunk in front of that.
-        let header = address
-            .checked_sub(16)
-            .and_then(|header| Some((header, read_word(reader, header)?, read_word(reader, header + 8)?)));
-        let part = match header {
-            Some((header, before, size)) if size & MAPPED != 0 && size & !7 < mapping.range.end => {
-                header.saturating_sub(before)..header.saturating_add(size & !7)
-            }
-            // A block that is gone may have taken its mapping along, and this is what came there since.
-            Some((_, _, size)) if !live && size & OTHER_ARENA == 0 => {
-                next = address + 1;
-                continue;
-            }
-            _ => address / ARENA * ARENA..(address / ARENA + 1) * ARENA,
-        };
-        let part = overlap(&part, &mapping.range).unwrap_or(address..address + 1);
-        next = part.end.max(address + 1);
-        parts.push(part);
-    }
-}
-
-fn overlap(one: &Range<u64>, other: &Range<u64>) -> Option<Range<u64>> {
+/// What two ranges have in common.
+pub fn overlap(one: &Range<u64>, other: &Range<u64>) -> Option<Range<u64>> {
     let both = one.start.max(other.start)..one.end.min(other.end);
     (both.start < both.end).then_some(both)
 }

@@ -1,6 +1,7 @@
 //! Looks at a process that is kept at its exit, and makes its `Snapshot`. The last stage that needs
 //! the live process; nothing here decides what is a leak.
 
+mod allocator;
 mod arena;
 mod contents;
 mod descriptor;
@@ -21,7 +22,8 @@ use nix::libc::user_regs_struct;
 use nix::unistd::Pid;
 
 use crate::model::Window;
-use layout::{Addresses, Layout};
+use allocator::Addresses;
+use layout::Layout;
 use records::Records;
 
 use crate::references::Finder;

@@ -24,7 +24,7 @@ fn reference(places: &[(u64, u64)], place: u64, word: u64) -> Option<Reference> 
         places.iter().position(|(start, size)| (*start..start + size.max(&1)).contains(&address))
     };
     let start = |address: u64| places.iter().position(|place| place.0 == address);
-    if place % 8 != 0 {
+    if !place.is_multiple_of(8) {
         return Some(Reference::new(start(word)?, true));
     }
     if let Some(block) = at(word) {
@@ -32,7 +32,7 @@ fn reference(places: &[(u64, u64)], place: u64, word: u64) -> Option<Reference> 
         return Some(Reference::new(block, tagged));
     }
     // An address, of the program's or of the kernel's.
-    if word < 1 << 47 || word >= u64::MAX << 47 {
+    if !(1 << 47..u64::MAX << 47).contains(&word) {
         return None;
     }
     let address = word % (1 << 48);
