@@ -85,45 +85,36 @@ impl<'a> Finder<'a> {
     }
 
     fn resolve(&self, batch: &[Candidate], found: &mut impl FnMut(u64, Reference)) {
-        let mut spots = [index::Spot::default(); BATCH];
-        for (spot, candidate) in spots.iter_mut().zip(batch) {
-            *spot = self.index.spot(candidate.address());
+        let mut blocks = [None; BATCH];
+        for (block, candidate) in blocks.iter_mut().zip(batch) {
+            *block = self.index.containing(candidate.address());
         }
-        self.index.touch(&spots[..batch.len()]);
-        for (spot, candidate) in spots.iter().zip(batch) {
-            if let Some(reference) = self.reference(*candidate, *spot) {
+        for (block, candidate) in blocks.iter().zip(batch) {
+            if let Some(reference) = self.reference(*candidate, *block) {
                 found(candidate.place, reference);
             }
         }
     }
 
-    fn reference(&self, candidate: Candidate, spot: index::Spot) -> Option<Reference> {
+    /// What a candidate is, whose address is in `block`.
+    fn reference(&self, candidate: Candidate, block: Option<usize>) -> Option<Reference> {
         let (word, address) = (candidate.word, candidate.address());
-        let block = self.index.containing(spot, address);
         if !candidate.is_aligned() {
             let block = block.filter(|block| self.places[*block].start == address)?;
             return Some(Reference::new(block, true));
         }
         if word == address {
             let block = block?;
-            return Some(Reference::new(block, is_tagged(address, self.places[block].start)));
+            let is_tagged = address & LOW_TAG != 0 && address & !LOW_TAG == self.places[block].start;
+            return Some(Reference::new(block, is_tagged));
         }
         // What continues bit 47 is an address of the kernel's.
         if word as i64 >> 47 == -1 {
             return None;
         }
-        let starting_at = |address: u64| {
-            let block = self.index.containing(self.index.spot(address), address)?;
-            (self.places[block].start == address).then_some(block)
-        };
-        let block = block.or_else(|| starting_at(address & !LOW_TAG))?;
+        let block = block.or_else(|| self.index.starting_at(address & !LOW_TAG))?;
         Some(Reference::new(block, true))
     }
-}
-
-/// Whether an address in a block is its start with a tag in the low bits.
-fn is_tagged(address: u64, start: u64) -> bool {
-    address != start && address & !LOW_TAG == start
 }
 
 /// Reads the contents of blocks.

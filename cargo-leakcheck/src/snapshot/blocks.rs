@@ -126,7 +126,7 @@ impl Blocks {
 
     /// Brings them into ascending order; of several at one address the last one added remains.
     pub fn sort(&mut self) {
-        if self.places.is_sorted_by(|one, next| one.start < next.start) {
+        if self.move_runs() {
             return;
         }
         let mut order: Vec<(u64, u32)> = self.places.iter().map(|place| place.start).zip(0..).collect();
@@ -143,6 +143,34 @@ impl Blocks {
         reorder(&mut self.times, &order);
         reorder(&mut self.stacks, &order);
         reorder(&mut self.flags, &order);
+    }
+
+    /// Moves ascending runs to where they belong, if there are few and each has a place between two
+    /// others; whether that is all there was to do. It takes no memory.
+    fn move_runs(&mut self) -> bool {
+        const FEW: usize = 16;
+        let mut begin = 0;
+        for _ in 0..FEW {
+            let ascends = |pair: &[Place]| pair[0].start < pair[1].start;
+            let run = self.places[begin..].windows(2).position(|pair| !ascends(pair));
+            let end = run.map_or(self.len(), |last| begin + last + 1);
+            if let (Some(first), Some(last)) = (self.places.get(begin), self.places[..end].last()) {
+                let to = self.places[..begin].partition_point(|place| place.start < first.start);
+                if to < begin && self.places[to].start <= last.start {
+                    return false;
+                }
+                let length = end - begin;
+                self.places[to..end].rotate_right(length);
+                self.times[to..end].rotate_right(length);
+                self.stacks[to..end].rotate_right(length);
+                self.flags[to..end].rotate_right(length);
+            }
+            if end == self.len() {
+                return true;
+            }
+            begin = end;
+        }
+        false
     }
 
     /// The block that starts at an address, where they ascend.
@@ -179,11 +207,22 @@ mod tests {
 
     #[test]
     fn all_columns_are_sorted_and_the_last_of_an_address_remains() {
+        let sorted = |given: &[Block]| {
+            let mut blocks: Blocks = given.iter().cloned().collect();
+            blocks.sort();
+            blocks
+        };
         let given = [block(0x50, 1), block(0x10, 2), block(0x20, 3), block(0x10, 4), block(0x60, 5)];
-        let mut blocks: Blocks = given.into_iter().collect();
-        blocks.sort();
+        let blocks = sorted(&given);
         let expected = [block(0x10, 4), block(0x20, 3), block(0x50, 1), block(0x60, 5)];
-        assert_eq!(blocks, expected.into_iter().collect());
+        assert_eq!(blocks, expected.iter().cloned().collect());
+        // Runs that fit between others, and one that does not.
+        let [a, b, c, d] = expected;
+        for given in
+            [[&c, &d, &a, &b], [&d, &a, &b, &c], [&a, &c, &b, &d], [&b, &d, &a, &c], [&d, &c, &b, &a]]
+        {
+            assert_eq!(sorted(&given.map(Clone::clone)), blocks);
+        }
         assert_eq!(blocks.starting_at(0x20), Some(1));
         assert_eq!(blocks.containing(0x57), Some(2));
         assert_eq!(blocks.containing(0x58), None);
