@@ -148,7 +148,7 @@ pub enum Loss {
         count: u64,
     },
     /// Blocks beyond the number that can be told apart.
-    #[error("{} not looked at because {} are more than can be told apart", model::count(*.count, "block"), Blocks::MAX)]
+    #[error("{} not looked at: no more than {} can be told apart", model::count(*.count, "block"), Blocks::MAX)]
     Unnumbered {
         /// How many.
         count: u64,
@@ -205,6 +205,8 @@ mod tests {
         let one = text(Loss::Blocks { count: 1 });
         assert_eq!(one, "1 block not recorded because the block table is full; use --max-blocks");
         assert!(text(Loss::Stacks { count: 2 }).starts_with("2 call stacks not"));
+        let unnumbered = text(Loss::Unnumbered { count: 2 });
+        assert_eq!(unnumbered, "2 blocks not looked at: no more than 2147483647 can be told apart");
         for (loss, option) in [
             (Loss::Stacks { count: 2 }, "--max-stacks"),
             (Loss::Log { count: 2 }, "--max-blocks"),

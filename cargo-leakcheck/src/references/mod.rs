@@ -11,8 +11,8 @@
 //!   - a word at an unaligned place that is the start of a block (packed structures).
 //!
 //! Memory is read once, in pieces that stay in the cache: `filter.rs` passes over what cannot be a
-//! reference, `index.rs` finds the blocks of the rest, many at a time, so that the misses of one
-//! look-up are waited for together with those of others.
+//! reference, `index.rs` finds the blocks of the rest. Many look-ups are made one after the other, with
+//! nothing between them, so that the processor waits for what they read at once.
 
 mod filter;
 mod index;

@@ -73,7 +73,7 @@ fn memory() -> impl Strategy<Value = (Vec<(u64, u64)>, Vec<u8>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn memory_is_read_by_the_rules((places, bytes) in memory(), address in 0..9u64, piece in 1..400usize) {
