@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -94,6 +94,8 @@ pub mod process {
     pub const BODIES: usize = 4;
     /// Address of the ledger's counter of blocks in the process, 0 without a ledger.
     pub const LEDGER: usize = 5;
+    /// Functions of the C library's allocator that were looked up by a handle of the library.
+    pub const LOOKED_UP: usize = 6;
     /// Blocks lost because the block table was full.
     pub const LOST_BLOCKS: usize = 7;
     /// Call stacks lost because the stack table was full.
@@ -150,8 +152,10 @@ pub mod thread {
     pub const OUTER_SP: usize = 22;
     /// Where that function returns to.
     pub const OUTER_RETURN: usize = 23;
+    /// The handle of the program itself, as `dlopen` returns it for no name.
+    pub const PROGRAM: usize = 24;
     /// Room in which a call stack is taken: frame count, then the frames.
-    pub const SCRATCH: usize = 24;
+    pub const SCRATCH: usize = 25;
     /// Call stack at the entry of the library function, as in [`SCRATCH`].
     pub const OUTER: usize = SCRATCH + super::stack::WORDS;
     /// Number of words.

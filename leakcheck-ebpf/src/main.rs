@@ -11,6 +11,7 @@
 
 mod body;
 mod call;
+mod lookup;
 mod maps;
 mod outer;
 mod record;
@@ -64,6 +65,13 @@ pub fn exit(ctx: ProbeContext) -> u32 {
 #[uprobe]
 pub fn module(ctx: ProbeContext) -> u32 {
     body::module(&ctx);
+    0
+}
+
+/// Entry of `dlsym`.
+#[uprobe]
+pub fn lookup(ctx: ProbeContext) -> u32 {
+    lookup::enter(&ctx);
     0
 }
 

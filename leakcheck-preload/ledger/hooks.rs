@@ -1,4 +1,4 @@
-//! The allocator's functions as the process sees them. Each calls the C library's own, and writes
+//! The allocator's functions as the process sees them. Each calls the next allocator's, and writes
 //! down what came of it: calls that fail record nothing.
 
 use core::arch::asm;
@@ -7,20 +7,13 @@ use core::ffi::c_int;
 use crate::frames;
 use crate::layout::block;
 use crate::ledger::{allocated, bad_free, find, is_recording};
+use crate::next;
 use crate::table::Block;
 
-/// Errors of `errno.h`.
+/// An error of `errno.h`.
 const ENOMEM: c_int = 12;
-const EINVAL: c_int = 22;
 
 unsafe extern "C" {
-    fn __libc_malloc(size: usize) -> usize;
-    fn __libc_calloc(count: usize, size: usize) -> usize;
-    fn __libc_realloc(old: usize, size: usize) -> usize;
-    fn __libc_free(address: usize);
-    fn __libc_memalign(alignment: usize, size: usize) -> usize;
-    fn __libc_valloc(size: usize) -> usize;
-    fn __libc_pvalloc(size: usize) -> usize;
     fn __errno_location() -> *mut c_int;
 }
 
@@ -37,21 +30,23 @@ macro_rules! frame {
 /// Records the result of a call, and returns it.
 macro_rules! record {
     ($address:expr, $size:expr) => {{
+        // Before the call: at the first one the next allocator is looked for.
+        let recording = is_recording();
         let address = $address;
-        if address != 0 && is_recording() {
+        if recording && address != 0 {
             allocated(address, $size, frame!());
         }
         address
     }};
 }
 
-// SAFETY of all functions here: they pass their arguments on to the C library's function of the
+// SAFETY of all functions here: they pass their arguments on to the next allocator's function of the
 // same contract, whose caller answers for them.
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn malloc(size: usize) -> usize {
     // SAFETY: see above.
-    record!(unsafe { __libc_malloc(size) }, size)
+    record!(unsafe { next::malloc(size) }, size)
 }
 
 /// `malloc` as the tracer calls it once, before anything of the program runs.
@@ -65,46 +60,43 @@ unsafe extern "C" fn leakcheck_enter(size: usize) -> usize {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn calloc(count: usize, size: usize) -> usize {
     // SAFETY: see above.
-    record!(unsafe { __libc_calloc(count, size) }, count.wrapping_mul(size))
+    record!(unsafe { next::calloc(count, size) }, count.wrapping_mul(size))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memalign(alignment: usize, size: usize) -> usize {
     // SAFETY: see above.
-    record!(unsafe { __libc_memalign(alignment, size) }, size)
+    record!(unsafe { next::memalign(alignment, size) }, size)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> usize {
     // SAFETY: see above.
-    record!(unsafe { __libc_memalign(alignment, size) }, size)
+    record!(unsafe { next::aligned_alloc(alignment, size) }, size)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn valloc(size: usize) -> usize {
     // SAFETY: see above.
-    record!(unsafe { __libc_valloc(size) }, size)
+    record!(unsafe { next::valloc(size) }, size)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvalloc(size: usize) -> usize {
     // SAFETY: see above.
-    record!(unsafe { __libc_pvalloc(size) }, size)
+    record!(unsafe { next::pvalloc(size) }, size)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn posix_memalign(out: *mut usize, alignment: usize, size: usize) -> c_int {
-    if !alignment.is_power_of_two() || alignment < size_of::<usize>() {
-        return EINVAL;
-    }
+    let recording = is_recording();
     // SAFETY: see above.
-    let address = record!(unsafe { __libc_memalign(alignment, size) }, size);
-    if address == 0 {
-        return ENOMEM;
+    let error = unsafe { next::posix_memalign(out, alignment, size) };
+    if recording && error == 0 {
+        // SAFETY: the call has succeeded.
+        allocated(unsafe { *out }, size, frame!());
     }
-    // SAFETY: the caller's promise.
-    unsafe { *out = address };
-    0
+    error
 }
 
 #[unsafe(no_mangle)]
@@ -140,7 +132,7 @@ unsafe extern "C" fn free(address: usize) {
         }
     }
     // SAFETY: see above.
-    unsafe { __libc_free(address) };
+    unsafe { next::free(address) };
 }
 
 /// `realloc`, with the frame of the hook.
@@ -148,11 +140,11 @@ unsafe extern "C" fn free(address: usize) {
 unsafe fn resize(old: usize, size: usize, frame: usize) -> usize {
     if !is_recording() {
         // SAFETY: see above.
-        return unsafe { __libc_realloc(old, size) };
+        return unsafe { next::realloc(old, size) };
     }
     let moving = if old == 0 { None } else { begin(old, frame) };
     // SAFETY: see above.
-    let new = unsafe { __libc_realloc(old, size) };
+    let new = unsafe { next::realloc(old, size) };
     if let Some((record, before, during)) = moving {
         if new == 0 && size != 0 {
             // It has failed, and the old block is what it was.

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::layout::{self, block, control, stack};
 use crate::pool::Pool;
 use crate::table::{BLOCK_ROOTS, Block, Blocks, STACK_ROOTS, Stacks};
-use crate::{sys, thread};
+use crate::{next, sys, thread};
 
 /// The words that the tracer reads, by their name.
 #[unsafe(no_mangle)]
@@ -50,10 +50,11 @@ pub fn is_recording() -> bool {
 #[cold]
 fn start() -> bool {
     if STARTING.swap(1, Ordering::AcqRel) != 0 {
-        // A signal handler in the middle of this.
+        // A signal handler in the middle of this, or the loader in `next::find`.
         LEAKCHECK_LEDGER[control::LOST_BLOCKS].fetch_add(1, Ordering::Relaxed);
         return false;
     }
+    next::find();
     RECORDING.store(prepare().unwrap_or((&raw const OFF).cast_mut()), Ordering::Release);
     is_recording()
 }

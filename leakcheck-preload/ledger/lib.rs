@@ -1,6 +1,7 @@
 //! The ledger, compiled by the build script of `leakcheck-preload` into a shared library of its own.
 //!
-//! A hook never locks, allocates, or calls anything of the C library but the allocator; it works
+//! A hook never locks, allocates, or calls anything of the C library but the allocator (the first one
+//! asks the loader for it); it works
 //! from the loader's first allocation to the process's last, on any thread, in signal handlers and
 //! in destructors. What finds no room is counted.
 #![no_std]
@@ -12,6 +13,7 @@ mod hooks;
 #[allow(dead_code, reason = "some of it is for the tracer only")]
 mod layout;
 mod ledger;
+mod next;
 mod pool;
 mod sys;
 mod table;

@@ -131,12 +131,21 @@ pub unsafe fn walk(frame: usize, room: &mut Room) -> CallStack<'_> {
 #[inline(never)]
 fn leave(address: u64, at: Frame, sure: &mut bool) -> Option<(u64, Frame)> {
     match frames::way(address) {
+        // Only now known as such.
+        // SAFETY: as in `walk`.
+        Way::Pointer if *sure && at.fp >= at.sp => {
+            let [fp, address] = unsafe { *(at.fp as *const [u64; 2]) };
+            Some((address, Frame { sp: at.fp + 16, fp }))
+        }
         // SAFETY: by the table, the word is part of a live frame.
         Way::Row(row) if *sure => row.caller(at, |place| Some(unsafe { *(place as *const u64) })),
         Way::Row(row) => row.caller(at, |place| sys::read(place as usize).map(|[word]| word)),
         Way::Pointer | Way::Unknown => {
             *sure = false;
-            let [fp, address] = sys::read(at.fp as usize).filter(|_| at.fp >= at.sp)?;
+            if at.fp < at.sp {
+                return None;
+            }
+            let [fp, address] = sys::read(at.fp as usize)?;
             Some((address, Frame { sp: at.fp.checked_add(16)?, fp }))
         }
     }

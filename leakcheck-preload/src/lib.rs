@@ -14,6 +14,9 @@ mod frames;
 #[path = "../ledger/ledger.rs"]
 mod ledger;
 #[cfg(test)]
+#[path = "../ledger/next.rs"]
+mod next;
+#[cfg(test)]
 #[path = "../ledger/pool.rs"]
 mod pool;
 #[cfg(test)]

@@ -175,6 +175,10 @@ fn losses(process: &Process, counters: &ProcessRecord) -> Vec<Loss> {
         let reason = "it opened a library by RTLD_DEEPBIND or dlmopen, whose allocations are not seen".into();
         losses.push(Loss::Allocator { reason });
     }
+    if counters[process::LOOKED_UP] > 0 {
+        let reason = "it looks up the C library's malloc by a handle (dlsym); use --recorder uprobe".into();
+        losses.push(Loss::Allocator { reason });
+    }
     if process.test.window == Window::TestBody {
         if counters[process::BODIES] == 0 {
             losses.push(Loss::NoBody);

@@ -40,8 +40,9 @@ pub fn arm(process: &mut Process) -> Result<(), String> {
     };
     let (loader, entry) = (value(AT_BASE)?, value(AT_ENTRY)?);
     let stack = getregs(process.pid).map_err(|errno| format!("cannot read its registers: {errno}"))?.rsp;
-    let loading = place(process.pid, loader + libraries.loading)?;
-    process.phase = Phase::Starting { loading, stack, entry };
+    let loading = place(process.pid, loader + libraries.loader.loading)?;
+    let modules = loader + libraries.loader.modules;
+    process.phase = Phase::Starting { loading, stack, entry, modules };
     Ok(())
 }
 
@@ -58,21 +59,21 @@ pub fn trapped(kernel: &mut Kernel, process: &mut Process) -> bool {
     let Ok(mut registers) = getregs(process.pid) else { return false };
     let is_at = |breakpoint: Breakpoint| registers.rip == breakpoint.address + 1;
     match std::mem::replace(&mut process.phase, Phase::Running) {
-        Phase::Starting { loading, stack, entry } if is_at(loading) => {
+        Phase::Starting { loading, stack, entry, modules } if is_at(loading) => {
             registers.rip = loading.address;
             let hidden = hide(process.pid, stack);
             match place(process.pid, entry) {
-                Ok(entry) => process.phase = Phase::Loading { entry, hidden },
+                Ok(entry) => process.phase = Phase::Loading { entry, hidden, modules },
                 Err(reason) => process.losses.push(Loss::NoCanary { reason }),
             }
             resume(process.pid, loading, registers);
             true
         }
-        Phase::Loading { entry, hidden } if is_at(entry) => {
+        Phase::Loading { entry, hidden, modules } if is_at(entry) => {
             registers.rip = entry.address;
             // It would show in /proc/PID/environ.
             memory::write(process.pid, hidden.0, &vec![0; hidden.1]);
-            match plant(kernel, process, registers, entry.address) {
+            match plant(kernel, process, registers, entry.address, modules) {
                 Ok(()) => process.phase = Phase::Canary { entry, registers: Box::new(registers) },
                 Err(reason) => {
                     process.losses.push(Loss::NoCanary { reason });
@@ -102,6 +103,7 @@ fn plant(
     process: &mut Process,
     registers: nix::libc::user_regs_struct,
     entry: u64,
+    modules: u64,
 ) -> Result<(), String> {
     let libraries = process.libraries.clone().ok_or("the binary is not covered")?;
     let mappings = harvest::mappings(process.pid).map_err(|error| error.to_string())?;
@@ -121,6 +123,8 @@ fn plant(
         record[thread::CXX_START] = cxx.start;
         record[thread::CXX_SIZE] = cxx.end - cxx.start;
     }
+    // The second word of the list is its first module, whose address is the handle of the program.
+    record[thread::PROGRAM] = memory::read_word(process.pid, modules + 8).unwrap_or(0);
     record[thread::IN_WINDOW] = 0;
     kernel.set_thread(process.pid, &record).map_err(|error| error.to_string())?;
 
@@ -170,7 +174,7 @@ fn hide(pid: Pid, stack: u64) -> (u64, usize) {
     let Some((index, pointer)) = variables.last() else { return (0, 0) };
     let text = pointer.checked_sub(stack).and_then(|start| bytes.get(start as usize..)).unwrap_or_default();
     let length = text.iter().position(|byte| *byte == 0).unwrap_or(0);
-    if !text.starts_with(PRELOAD) || !memory::write(pid, stack + index as u64 * 8, &[0; 8]) {
+    if !text.starts_with(PRELOAD.as_bytes()) || !memory::write(pid, stack + index as u64 * 8, &[0; 8]) {
         return (0, 0);
     }
     (pointer, length)

@@ -110,6 +110,7 @@ impl Kernel {
             ("outer", Program::Outer, false),
             ("exit", Program::Exit, false),
             ("module", Program::Module, false),
+            ("lookup", Program::Lookup, false),
         ] {
             let sites = sites.iter().filter(|site| site.program == wanted);
             let (offsets, cookies): (Vec<u64>, Vec<u64>) =
@@ -140,7 +141,7 @@ impl Kernel {
         let parent = self.thread(parent)?;
         let mut record = [0; thread::WORDS];
         let ranges = [thread::LIBC_START, thread::LIBC_SIZE, thread::CXX_START, thread::CXX_SIZE];
-        for word in ranges.into_iter().chain([thread::IN_WINDOW]) {
+        for word in ranges.into_iter().chain([thread::PROGRAM, thread::IN_WINDOW]) {
             record[word] = parent[word];
         }
         self.set_thread(thread, &record)

@@ -7,8 +7,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use leakcheck_preload::layout::{CONTROL, ENTER, control};
 use leakcheck_preload::unwind::Row;
 use nix::unistd::Pid;
-use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
+use object::{Object as _, ObjectSymbol as _};
 
+use super::code::Code;
 use super::{memory, unwind};
 use crate::error::{Error, Result};
 use crate::snapshot::Mapping;
@@ -30,18 +31,33 @@ pub struct Ledger {
 struct Table {
     path: Utf8PathBuf,
     bytes: u64,
-    /// Modules by the paths of their mappings, with their first virtual addresses. A module's place is
-    /// its key.
+    /// Modules by the paths of their mappings, with the virtual addresses of their first pages. A
+    /// module's place is its key.
     modules: Vec<(Utf8PathBuf, u64)>,
 }
 
+/// A module that tests load.
+pub struct Module {
+    path: Utf8PathBuf,
+    first_page: u64,
+    rows: Vec<Row>,
+}
+
+impl Module {
+    /// Of a file; `path` is that of its mappings.
+    pub fn of(path: &Utf8Path, code: &Code) -> Self {
+        // Code of a module whose frames cannot be read is unknown, as that of one that has none.
+        let rows = unwind::rows(code.data(), path).unwrap_or_default();
+        Self { path: path.to_owned(), first_page: code.first_page(), rows }
+    }
+}
+
 impl Ledger {
-    /// Writes the library, and the table for `modules`: the paths of their mappings, and the files to
-    /// read for them.
+    /// Writes the library, and the table for `modules`.
     ///
     /// # Errors
-    /// A file cannot be read or written.
-    pub fn install(directory: &Path, modules: &[(Utf8PathBuf, Utf8PathBuf)]) -> Result<Self> {
+    /// A file cannot be written.
+    pub fn install(directory: &Path, modules: Vec<Module>) -> Result<Self> {
         let place = |name: &str| {
             Utf8PathBuf::try_from(directory.join(name)).map_err(|error| {
                 Error::Usage(format!("the temporary directory must have a UTF-8 path: {error}"))
@@ -91,27 +107,14 @@ impl Ledger {
 }
 
 impl Table {
-    fn write(path: Utf8PathBuf, modules: &[(Utf8PathBuf, Utf8PathBuf)]) -> Result<Self> {
-        let mut known: Vec<(Utf8PathBuf, u64)> = Vec::new();
-        let mut all: Vec<(u64, Vec<Row>)> = Vec::new();
-        for (mapped, file) in modules {
-            if known.iter().any(|(path, _)| path == mapped) {
-                continue;
-            }
-            let read = |source| Error::File { action: "read", path: file.clone(), source };
-            let data = std::fs::read(file).map_err(read)?;
-            // Code of a module whose frames cannot be read is unknown, as that of one that has none.
-            let rows = unwind::rows(&data, file).unwrap_or_default();
-            let first = object::File::parse(&*data)
-                .ok()
-                .and_then(|elf| elf.segments().map(|segment| segment.address()).min());
-            all.push((known.len() as u64, rows));
-            // Mappings begin with pages.
-            known.push((mapped.clone(), first.unwrap_or(0) & !0xfff));
-        }
-        let bytes = unwind::table(&all);
+    fn write(path: Utf8PathBuf, modules: Vec<Module>) -> Result<Self> {
+        let (names, rows): (Vec<_>, Vec<_>) = (0..)
+            .zip(modules)
+            .map(|(key, module)| ((module.path, module.first_page), (key, module.rows)))
+            .unzip();
+        let bytes = unwind::table(&rows);
         write(&path, &bytes)?;
-        Ok(Self { path, bytes: bytes.len() as u64, modules: known })
+        Ok(Self { path, bytes: bytes.len() as u64, modules: names })
     }
 }
 

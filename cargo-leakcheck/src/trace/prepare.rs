@@ -3,6 +3,7 @@
 //! scope: no process but the run's tests maps it.
 
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -10,9 +11,10 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::code::Code;
 use super::kernel::Kernel;
-use super::ledger::Ledger;
-use super::sites::{Code, Program};
+use super::ledger::{Ledger, Module};
+use super::sites::Program;
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, TestBinary, Window};
 use crate::options::{Recorder, TraceOptions};
@@ -22,6 +24,8 @@ const LIBC: &str = "libc.so.6";
 const CXX: &str = "libstdc++.so.6";
 /// What the loader calls for debuggers before it loads libraries, and after (elf/dl-debug.c).
 const LOADING: &str = "_dl_debug_state";
+/// Where it keeps its list of modules, `struct r_debug` of `link.h`.
+const MODULES: &str = "_r_debug";
 
 /// A private copy of a library.
 #[derive(Clone, Debug)]
@@ -32,6 +36,15 @@ pub struct Library {
     pub original: Utf8PathBuf,
 }
 
+/// Virtual addresses in a dynamic loader.
+#[derive(Clone, Copy, Debug)]
+pub struct Loader {
+    /// The function that it calls before it loads libraries.
+    pub loading: u64,
+    /// Its list of modules.
+    pub modules: u64,
+}
+
 /// The private copies that a binary is given.
 #[derive(Clone, Debug)]
 pub struct Libraries {
@@ -39,12 +52,14 @@ pub struct Libraries {
     pub libc: Arc<Library>,
     /// Virtual address of `malloc` in it.
     pub malloc: u64,
-    /// Virtual address in the loader of the function that it calls before it loads libraries.
-    pub loading: u64,
+    /// What has to be known of the loader.
+    pub loader: Loader,
     /// The GNU C++ library, where the binary uses it.
     pub cxx: Option<Arc<Library>>,
-    /// An allocator linked into the binary, whose blocks are not seen.
-    pub other_allocator: Option<&'static str>,
+    /// Libraries with a `malloc` of their own, which is the one that programs call.
+    pub allocators: Vec<Utf8PathBuf>,
+    /// Why blocks may not be seen, if that shows beforehand.
+    pub unseen: Option<String>,
 }
 
 impl Libraries {
@@ -53,15 +68,23 @@ impl Libraries {
         std::iter::once(&*self.libc).chain(self.cxx.as_deref())
     }
 
-    /// The value of `LD_PRELOAD` that loads them, and the ledger before them.
-    pub fn preload(&self, ledger: Option<&Ledger>) -> String {
-        let ledger = ledger.map(|ledger| ledger.path.as_str());
-        ledger
-            .into_iter()
-            .chain(self.iter().map(|library| library.path.as_str()))
-            .collect::<Vec<_>>()
-            .join(":")
+    /// The value of `LD_PRELOAD` that loads them: the ledger before what the user preloads, which may
+    /// ask for the next definition of a function (`RTLD_NEXT`), and the copies behind everything that
+    /// would be found before the C library.
+    pub fn preload(&self, ledger: Option<&Ledger>, theirs: Option<&OsStr>) -> OsString {
+        let ledger = ledger.map(|ledger| OsStr::new(&ledger.path));
+        let allocators = self.allocators.iter().map(OsStr::new);
+        let copies = self.iter().map(|library| OsStr::new(&library.path));
+        let all: Vec<_> = ledger.into_iter().chain(theirs).chain(allocators).chain(copies).collect();
+        all.join(OsStr::new(":"))
     }
+}
+
+/// What has to be known of a module.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    is_allocator: bool,
+    passes_ledger: bool,
 }
 
 /// How a binary can be traced, or why it cannot.
@@ -76,8 +99,10 @@ pub struct Prepared {
     /// The ledger, where that is the recorder.
     ledger: Option<Arc<Ledger>>,
     recorder: Recorder,
-    /// What binaries load: the paths of the mappings, and the files to read for them.
-    modules: Vec<(Utf8PathBuf, Utf8PathBuf)>,
+    /// What binaries load, by the paths of the mappings.
+    modules: HashMap<Utf8PathBuf, Facts>,
+    /// The same, for the ledger.
+    frames: Vec<Module>,
     probe_at_entry: bool,
 }
 
@@ -101,7 +126,8 @@ impl Prepared {
             binaries: HashMap::new(),
             ledger: None,
             recorder: options.recorder,
-            modules: Vec::new(),
+            modules: HashMap::new(),
+            frames: Vec::new(),
             probe_at_entry: options.probe_at_entry,
         };
         for test in tests {
@@ -111,7 +137,7 @@ impl Prepared {
             }
         }
         if prepared.recorder == Recorder::Ledger {
-            let ledger = Ledger::install(prepared.directory.path(), &prepared.modules)?;
+            let ledger = Ledger::install(prepared.directory.path(), std::mem::take(&mut prepared.frames))?;
             prepared.ledger = Some(Arc::new(ledger));
         }
         Ok(prepared)
@@ -156,29 +182,63 @@ impl Prepared {
             kernel.attach(&binary.path, &sites)?;
         }
         let loader = Utf8Path::from_path(interpreter).map(|path| Code::read(path, true)).transpose()?;
-        let Some(loading) = loader.and_then(|loader| loader.function(LOADING)) else {
+        let loader = loader.as_ref().and_then(|loader| {
+            Some(Loader { loading: loader.function(LOADING)?, modules: loader.variable(MODULES)? })
+        });
+        let Some(loader) = loader else {
             let loader = interpreter.display();
-            return Ok(Err(format!("its loader {loader} has no function {LOADING}")));
+            return Ok(Err(format!("its loader {loader} has no {LOADING} or no {MODULES}")));
         };
         let (libc, malloc) = self.copy(kernel, LIBC, &libc)?;
-        self.modules.push((libc.path.clone(), libc.original.clone()));
+        let mut unseen = code.other_allocator().map(|name| format!("{name} is linked in"));
+        let mut allocators = Vec::new();
+        // The loader has an allocator until there is another one.
         let others = loaded.iter().filter(|(name, _)| name != LIBC).map(|(_, path)| path.as_path());
-        for path in others.chain(Utf8Path::from_path(interpreter)).chain([&*binary.path]) {
-            // Mappings have the names of the files themselves. The kernel's own library has none.
-            if let Ok(path) = binary.directory.join(path).canonicalize_utf8() {
-                self.modules.push((path.clone(), path));
+        let others = self.modules(&binary.directory, others.filter(|path| *path != interpreter))?;
+        let own = (binary.path.clone(), self.module(&binary.path, &code));
+        self.modules(&binary.directory, Utf8Path::from_path(interpreter).into_iter())?;
+        for (path, facts) in others.into_iter().chain([own]) {
+            if facts.passes_ledger && self.recorder == Recorder::Ledger {
+                let reason = || format!("{path} calls functions like __libc_malloc; use --recorder uprobe");
+                unseen = unseen.or_else(|| Some(reason()));
+            }
+            if facts.is_allocator && path != binary.path {
+                unseen = unseen.or_else(|| Some(format!("{path} has a malloc of its own")));
+                allocators.push(path);
             }
         }
         // The ledger has the callers of the C++ library by itself.
         let cxx = find(CXX).filter(|_| self.recorder == Recorder::Uprobe);
         let cxx = cxx.map(|path| self.copy(kernel, CXX, &path)).transpose()?;
-        Ok(Ok(Libraries {
-            libc,
-            malloc,
-            loading,
-            cxx: cxx.map(|(library, _)| library),
-            other_allocator: code.other_allocator(),
-        }))
+        Ok(Ok(Libraries { libc, malloc, loader, cxx: cxx.map(|(library, _)| library), allocators, unseen }))
+    }
+
+    /// What has to be known of libraries. The kernel's own one has no file.
+    fn modules<'a>(
+        &mut self,
+        directory: &Utf8Path,
+        libraries: impl Iterator<Item = &'a Utf8Path>,
+    ) -> Result<Vec<(Utf8PathBuf, Facts)>> {
+        let mut modules = Vec::new();
+        // Mappings have the names of the files themselves.
+        for path in libraries.filter_map(|path| directory.join(path).canonicalize_utf8().ok()) {
+            let facts = match self.modules.get(&path) {
+                Some(facts) => *facts,
+                None => self.module(&path, &Code::read(&path, true)?),
+            };
+            modules.push((path, facts));
+        }
+        Ok(modules)
+    }
+
+    /// Takes what has to be known of a module.
+    fn module(&mut self, path: &Utf8Path, code: &Code) -> Facts {
+        if self.recorder == Recorder::Ledger {
+            self.frames.push(Module::of(path, code));
+        }
+        let facts = Facts { is_allocator: code.is_allocator(), passes_ledger: code.passes_ledger() };
+        self.modules.insert(path.to_owned(), facts);
+        facts
     }
 
     fn copy(&mut self, kernel: &mut Kernel, name: &str, original: &Utf8Path) -> Result<(Arc<Library>, u64)> {
@@ -201,9 +261,10 @@ impl Prepared {
             _ => code.cxx_sites(),
         };
         if self.recorder == Recorder::Ledger {
-            sites.retain(|site| matches!(site.program, Program::Exit | Program::Module));
+            sites.retain(|site| matches!(site.program, Program::Exit | Program::Module | Program::Lookup));
         }
         kernel.attach(&path, &sites)?;
+        self.module(&path, &code);
         let malloc = code.function("malloc").unwrap_or(0);
         let library = Library { path, original: original.to_owned() };
         let known = (Arc::new(library), malloc);

@@ -20,8 +20,8 @@ use crate::model::PlannedTest;
 use crate::snapshot::{Loss, Mapping, Snapshot};
 use crate::sys::{Held, Program, Spawner};
 
-/// The variable that names libraries to load first, as the environment has it.
-pub const PRELOAD: &[u8] = b"LD_PRELOAD=";
+/// The variable that names libraries to load first.
+pub const PRELOAD: &str = "LD_PRELOAD";
 
 /// A place where a process is to stop.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,8 @@ pub enum Phase {
         stack: u64,
         /// The program's entry point.
         entry: u64,
+        /// Where the loader keeps its list of modules.
+        modules: u64,
     },
     /// The loader loads libraries, and calls their constructors.
     Loading {
@@ -51,6 +53,8 @@ pub enum Phase {
         entry: Breakpoint,
         /// Address and length of what was taken out of the environment: the loader reads it still.
         hidden: (u64, usize),
+        /// Where the loader keeps its list of modules.
+        modules: u64,
     },
     /// In the call of `malloc` that was pushed in front of the program.
     Canary {
@@ -148,20 +152,18 @@ impl Process {
             std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
         let coverage = prepared.coverage(&test.binary);
         let ledger = prepared.ledger();
-        let preload =
-            coverage.as_ref().ok().map(|libraries| libraries.preload(ledger.map(|ledger| &**ledger)));
         let held = spawner
             .spawn(Program {
                 path: program,
                 arguments,
-                environment: environment(test, preload),
+                environment: environment(test, coverage.as_ref().ok(), ledger.map(|ledger| &**ledger)),
                 directory: string(test.binary.directory.as_str()),
                 stdio,
                 extra: ledger.filter(|_| coverage.is_ok()).map(|_| (kernel.window(), &WINDOW_FDS[..])),
             })
             .map_err(failed)?;
         let uncovered = match coverage {
-            Ok(libraries) => libraries.other_allocator.map(|name| format!("{name} is linked in")),
+            Ok(libraries) => libraries.unseen.clone(),
             Err(reason) => Some(reason.clone()),
         };
         let losses = uncovered.map(|reason| Loss::Allocator { reason }).into_iter().collect();
@@ -187,18 +189,17 @@ impl Process {
     }
 }
 
-/// The test's environment, and as its last variable the private libraries, in front of what it
-/// preloads itself: the loader takes the last one of a name. `entry` takes it out again.
-fn environment(test: &PlannedTest, preload: Option<String>) -> Vec<CString> {
-    let variable = |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
-    let mut variables: Vec<Vec<u8>> = test.binary.environment.iter().map(variable).collect();
-    if let Some(preload) = preload {
-        let ours = [PRELOAD, preload.as_bytes()].concat();
-        let theirs = variables.iter().rev().find_map(|variable| variable.strip_prefix(PRELOAD));
-        let ours = theirs.map_or(ours.clone(), |theirs| [&ours, b":".as_slice(), theirs].concat());
-        variables.push(ours);
+/// The test's environment, and as its last variable the libraries to preload: the loader takes the
+/// last one of a name. `entry` takes it out again.
+fn environment(test: &PlannedTest, libraries: Option<&Libraries>, ledger: Option<&Ledger>) -> Vec<CString> {
+    let mut variables = test.binary.environment.clone();
+    if let Some(libraries) = libraries {
+        let theirs = variables.iter().rev().find(|(name, value)| name == PRELOAD && !value.is_empty());
+        let preload = libraries.preload(ledger, theirs.map(|(_, value)| &**value));
+        variables.push((PRELOAD.into(), preload));
     }
-    variables.into_iter().map(|variable| CString::new(variable).unwrap_or_default()).collect()
+    let variable = |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+    variables.iter().map(|pair| CString::new(variable(pair)).unwrap_or_default()).collect()
 }
 
 /// Arguments and paths come from `execve` themselves or from files: a NUL cannot be in them. An

@@ -1,16 +1,13 @@
 //! Where to place probes: symbols of the C library and of test binaries, and the instruction of
 //! each function that costs least to probe.
 
-use std::path::Path;
-
 use camino::Utf8Path;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register,
 };
 use leakcheck_common::site;
-use object::read::elf::{ElfFile64, ProgramHeader as _};
-use object::{Object as _, ObjectSymbol as _};
 
+use super::code::Code;
 use super::outer;
 use crate::error::{Error, Result};
 
@@ -29,6 +26,8 @@ pub enum Program {
     Exit,
     /// `dlopen`, `dlmopen`, `dlclose`.
     Module,
+    /// Entry of `dlsym`.
+    Lookup,
 }
 
 /// A place to probe.
@@ -55,103 +54,12 @@ const ALLOCATORS: [(&str, u64, bool); 8] = [
     ("pvalloc", site::ALLOC_SIZE, false),
 ];
 
-/// The parts of an ELF file that placing probes needs.
-pub struct Code {
-    segments: Vec<Segment>,
-    symbols: Vec<(String, u64, u64)>,
-    data: Vec<u8>,
-    interpreter: Option<String>,
-}
-
-struct Segment {
-    address: u64,
-    offset: u64,
-    size: u64,
-}
-
 impl Code {
-    /// Reads a file's symbols: of both tables, or only those for dynamic linking.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is no 64-bit ELF file for this machine.
-    pub fn read(path: &Utf8Path, dynamic_only: bool) -> Result<Self> {
-        let data = fs_err::read(path).map_err(|source| Error::File {
-            action: "read",
-            path: path.to_owned(),
-            source,
-        })?;
-        let format = |error: object::Error| Error::Format {
-            path: path.to_owned(),
-            reason: format!("not an ELF file that can be traced: {error}"),
-        };
-        let elf = ElfFile64::<object::Endianness>::parse(data.as_slice()).map_err(format)?;
-        let endian = elf.endian();
-        let headers = elf.elf_program_headers();
-        let segments = headers
-            .iter()
-            .filter(|header| header.p_type(endian) == object::elf::PT_LOAD)
-            .map(|header| Segment {
-                address: header.p_vaddr(endian),
-                offset: header.p_offset(endian),
-                size: header.p_filesz(endian),
-            })
-            .collect();
-        let interpreter = headers.iter().find_map(|header| {
-            let name = header.interpreter(endian, data.as_slice()).ok()??;
-            Some(String::from_utf8_lossy(name).into_owned())
-        });
-        let mut symbols: Vec<_> = elf.dynamic_symbols().collect();
-        if !dynamic_only {
-            symbols.extend(elf.symbols());
-        }
-        let symbols = symbols
-            .into_iter()
-            .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
-            .filter_map(|symbol| Some((symbol.name().ok()?.to_owned(), symbol.address(), symbol.size())))
-            .collect();
-        drop(elf);
-        Ok(Self { segments, symbols, data, interpreter })
-    }
-
-    /// The dynamic loader that the file asks for; none for a static executable or a library.
-    pub fn interpreter(&self) -> Option<&Path> {
-        self.interpreter.as_deref().map(Path::new)
-    }
-
-    /// An allocator of its own that is linked into the file, whose blocks are not seen.
-    pub fn other_allocator(&self) -> Option<&'static str> {
-        const MARKS: [(&str, &str); 9] = [
-            // Most of an allocator's functions may have been left out by the linker.
-            ("_rjem_malloc", "jemalloc"),
-            ("_rjem_mallocx", "jemalloc"),
-            ("je_malloc", "jemalloc"),
-            ("mi_malloc", "mimalloc"),
-            ("mi_malloc_aligned", "mimalloc"),
-            ("tc_malloc", "tcmalloc"),
-            ("sn_rust_alloc", "snmalloc"),
-            ("rpmalloc", "rpmalloc"),
-            ("malloc", "another malloc than the C library's"),
-        ];
-        MARKS.into_iter().find_map(|(mark, name)| self.function(mark).is_some().then_some(name))
-    }
-
-    /// Virtual address of a function.
-    pub fn function(&self, name: &str) -> Option<u64> {
-        self.symbols.iter().find(|symbol| symbol.0 == name).map(|symbol| symbol.1)
-    }
-
-    fn file_offset(&self, address: u64) -> Option<u64> {
-        self.segments
-            .iter()
-            .find(|segment| address.wrapping_sub(segment.address) < segment.size)
-            .map(|segment| address - segment.address + segment.offset)
-    }
-
     fn decode(&self, address: u64, bytes: usize) -> Vec<Instruction> {
         let Some(offset) = self.file_offset(address) else { return Vec::new() };
-        let start = (offset as usize).min(self.data.len());
-        let end = start.saturating_add(bytes).min(self.data.len());
-        Decoder::with_ip(64, &self.data[start..end], address, DecoderOptions::NONE).into_iter().collect()
+        let start = (offset as usize).min(self.data().len());
+        let end = start.saturating_add(bytes).min(self.data().len());
+        Decoder::with_ip(64, &self.data()[start..end], address, DecoderOptions::NONE).into_iter().collect()
     }
 
     /// The sites in a C library.
@@ -169,6 +77,8 @@ impl Code {
                 ("dlopen", Program::Module, site::OPEN, false),
                 ("dlmopen", Program::Module, site::OPEN_IN, false),
                 ("dlclose", Program::Module, site::UNLOAD, false),
+                ("dlsym", Program::Lookup, 0, false),
+                ("dlvsym", Program::Lookup, 0, false),
             ]);
         for (name, program, cookie, required) in wanted {
             let mut found = false;

@@ -118,7 +118,7 @@ fn check(workshop: &Workshop, fixture: &Fixture, jobs: usize, rerun: &Rerun, rec
         differences += &format!("exit code {} instead of {}\n", run.code, fixture.exit);
     }
     for (_, argument) in LEFT_BEHIND.iter().filter(|(package, _)| *package == fixture.package) {
-        differences += &processes::end_those_with(argument);
+        differences += &processes::end_those_with(argument, &desk.file("tmp"));
     }
     if differences.is_empty() { Ok(()) } else { Err(format!("{differences}\n{}", run.describe())) }
 }

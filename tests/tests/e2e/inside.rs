@@ -4,7 +4,7 @@ use leakcheck_tests::marker::Kind;
 use leakcheck_tests::report::Measure;
 use leakcheck_tests::tool::{Run, Workshop};
 
-use crate::exec::exec;
+use crate::exec::{exec, exec_with};
 use crate::{NamedTrial, Outcome};
 
 /// Name and body of each trial.
@@ -19,6 +19,10 @@ pub const TRIALS: &[NamedTrial] = &[
     ("inside::before_the_entry", before_the_entry),
     ("inside::forged_records", forged_records),
     ("inside::constructors_environment", constructors_environment),
+    ("inside::preloaded_by_the_user", preloaded_by_the_user),
+    ("inside::next_allocator", next_allocator),
+    ("inside::around_the_hooks", around_the_hooks),
+    ("inside::tuned_allocator", tuned_allocator),
 ];
 
 /// Blocks of small threads, on a signal's stack,
@@ -166,6 +170,75 @@ fn constructors_environment(workshop: &Workshop) -> Outcome {
             return Err(format!("not {expected}{}", run.describe()));
         }
         run.expect(0, &[])?;
+    }
+    Ok(())
+}
+
+/// What the user preloads finds the C library's functions behind its own.
+fn preloaded_by_the_user(workshop: &Workshop) -> Outcome {
+    let library = workshop.compile("interposer", &["-shared", "-fPIC", "-ldl"])?;
+    let program = workshop.compile("interposer", &["-DPROGRAM"])?;
+    for recorder in ["ledger", "uprobe"] {
+        let variables = [("LD_PRELOAD".to_owned(), library.to_string())];
+        workshop
+            .run(&["exec", "--recorder", recorder, "--", program.as_str()], &variables)?
+            .expect(0, &[])?;
+    }
+    Ok(())
+}
+
+/// A library with a `malloc` of its own, preloaded or linked, is called as without the tool.
+fn next_allocator(workshop: &Workshop) -> Outcome {
+    let library = workshop.compile("next", &["-DLIBRARY", "-shared", "-fPIC"])?;
+    let plain = workshop.compile("next", &[])?;
+    let linked = workshop.compile("next", &["-Wl,--no-as-needed", library.as_str()])?;
+    let preload = [("LD_PRELOAD".to_owned(), library.to_string())];
+    for recorder in ["ledger", "uprobe"] {
+        for (program, variables) in [(&plain, &preload[..]), (&linked, &[])] {
+            let arguments = ["exec", "--recorder", recorder, "--", program.as_str(), "own"];
+            let run = workshop.run(&arguments, variables)?;
+            run.expect(10, &["has a malloc of its own"])?;
+            if run.stderr.contains("exit code") {
+                return Err(format!("not its own malloc\n{}", run.describe()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Calls of the C library's allocator that do not come by its names are seen, or make the verdict
+/// incomplete.
+fn around_the_hooks(workshop: &Workshop) -> Outcome {
+    let direct = workshop.compile("next", &["-DDIRECT"])?;
+    let by_handle = workshop.compile("next", &["-ldl"])?;
+    let lost = Measure { bytes: 105, blocks: 1 };
+    for (program, way, passes) in
+        [(&direct, "direct", true), (&by_handle, "library", true), (&by_handle, "program", false)]
+    {
+        for recorder in ["ledger", "uprobe"] {
+            let options = ["--recorder", recorder];
+            let (run, test) = exec_with(workshop, &options, &[program.as_str(), way])?;
+            if passes && recorder == "ledger" {
+                run.expect(10, &["use --recorder uprobe"])?;
+            } else if test.definitely_lost != lost {
+                return Err(format!("{way}: {test:?}\n{}", run.describe()));
+            } else {
+                run.expect(2, &[])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `mallopt`, `mallinfo2`, `malloc_trim` and `malloc_usable_size` mean what they mean.
+fn tuned_allocator(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("tuned", &[])?;
+    for recorder in ["ledger", "uprobe"] {
+        let (run, test) = exec_with(workshop, &["--recorder", recorder], &[program.as_str()])?;
+        if test.outcome != "passed" || test.definitely_lost != (Measure { bytes: 10150, blocks: 3 }) {
+            return Err(format!("{test:?}\n{}", run.describe()));
+        }
+        run.expect(2, &[])?;
     }
     Ok(())
 }

@@ -54,11 +54,20 @@ pub fn wait_for(what: &str, limit: Duration, mut condition: impl FnMut() -> bool
     Ok(())
 }
 
-/// Ends the processes with an argument that only a fixture uses; says which there were.
-pub fn end_those_with(argument: &str) -> String {
+/// Ends the processes with an argument that only a fixture uses, and that a run with this temporary
+/// folder has started; says which there were.
+pub fn end_those_with(argument: &str, temporary: &Utf8Path) -> String {
     let mut text = String::new();
-    let left =
-        |process: &Process| process.executable.ends_with("/sleep") && process.command.contains(argument);
+    let variable = format!("TMPDIR={temporary}");
+    let is_of_the_run = |id: i32| {
+        let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+    };
+    let left = |process: &Process| {
+        process.executable.ends_with("/sleep")
+            && process.command.contains(argument)
+            && is_of_the_run(process.id)
+    };
     for process in all().into_iter().filter(left) {
         text += &format!("left running: {} ({})\n", process.command, process.id);
         // It may have ended by itself in between.

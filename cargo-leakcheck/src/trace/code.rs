@@ -1,0 +1,148 @@
+//! Executables and libraries, as far as tracing has to know them: what they define, what they call,
+//! and where it is.
+
+use std::path::Path;
+
+use camino::Utf8Path;
+use object::read::elf::{ElfFile64, ProgramHeader as _};
+use object::{Object as _, ObjectSymbol as _};
+
+use crate::error::{Error, Result};
+
+/// The parts of an ELF file that placing probes needs.
+pub struct Code {
+    segments: Vec<Segment>,
+    /// Functions: name, virtual address, size.
+    pub(super) symbols: Vec<(String, u64, u64)>,
+    /// Variables for others to use, with their virtual addresses.
+    variables: Vec<(String, u64)>,
+    /// Names that the loader looks up elsewhere.
+    imports: Vec<String>,
+    data: Vec<u8>,
+    interpreter: Option<String>,
+}
+
+struct Segment {
+    address: u64,
+    offset: u64,
+    size: u64,
+}
+
+impl Code {
+    /// Reads a file's symbols: of both tables, or only those for dynamic linking.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no 64-bit ELF file for this machine.
+    pub fn read(path: &Utf8Path, dynamic_only: bool) -> Result<Self> {
+        let data = fs_err::read(path).map_err(|source| Error::File {
+            action: "read",
+            path: path.to_owned(),
+            source,
+        })?;
+        let format = |error: object::Error| Error::Format {
+            path: path.to_owned(),
+            reason: format!("not an ELF file that can be traced: {error}"),
+        };
+        let elf = ElfFile64::<object::Endianness>::parse(data.as_slice()).map_err(format)?;
+        let endian = elf.endian();
+        let headers = elf.elf_program_headers();
+        let segments = headers
+            .iter()
+            .filter(|header| header.p_type(endian) == object::elf::PT_LOAD)
+            .map(|header| Segment {
+                address: header.p_vaddr(endian),
+                offset: header.p_offset(endian),
+                size: header.p_filesz(endian),
+            })
+            .collect();
+        let interpreter = headers.iter().find_map(|header| {
+            let name = header.interpreter(endian, data.as_slice()).ok()??;
+            Some(String::from_utf8_lossy(name).into_owned())
+        });
+        let undefined = elf.dynamic_symbols().filter(|symbol| symbol.is_undefined());
+        let imports = undefined.filter_map(|symbol| Some(symbol.name().ok()?.to_owned())).collect();
+        let variables = elf.dynamic_symbols().filter(|symbol| symbol.kind() == object::SymbolKind::Data);
+        let variables =
+            variables.filter_map(|symbol| Some((symbol.name().ok()?.to_owned(), symbol.address()))).collect();
+        let mut symbols: Vec<_> = elf.dynamic_symbols().collect();
+        if !dynamic_only {
+            symbols.extend(elf.symbols());
+        }
+        let symbols = symbols
+            .into_iter()
+            .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
+            .filter_map(|symbol| Some((symbol.name().ok()?.to_owned(), symbol.address(), symbol.size())))
+            .collect();
+        drop(elf);
+        Ok(Self { segments, symbols, variables, imports, data, interpreter })
+    }
+
+    /// The dynamic loader that the file asks for; none for a static executable or a library.
+    pub fn interpreter(&self) -> Option<&Path> {
+        self.interpreter.as_deref().map(Path::new)
+    }
+
+    /// An allocator of its own, whose blocks are not seen: linked into the file, or called by functions
+    /// that the C library does not have.
+    pub fn other_allocator(&self) -> Option<&'static str> {
+        const MARKS: [(&str, &str); 9] = [
+            // Most of an allocator's functions may have been left out by the linker.
+            ("_rjem_malloc", "jemalloc"),
+            ("_rjem_mallocx", "jemalloc"),
+            ("je_malloc", "jemalloc"),
+            ("mallocx", "jemalloc"),
+            ("mi_malloc", "mimalloc"),
+            ("mi_malloc_aligned", "mimalloc"),
+            ("tc_malloc", "tcmalloc"),
+            ("sn_rust_alloc", "snmalloc"),
+            ("rpmalloc", "rpmalloc"),
+        ];
+        let found = MARKS.into_iter().find(|(mark, _)| self.function(mark).is_some() || self.imports(mark));
+        let own = || self.is_allocator().then_some("another malloc than the C library's");
+        found.map(|(_, name)| name).or_else(own)
+    }
+
+    /// Whether the file has a `malloc` that others call as well.
+    pub fn is_allocator(&self) -> bool {
+        self.function("malloc").is_some()
+    }
+
+    /// Whether the file calls the C library's allocator by names that the ledger does not take over.
+    pub fn passes_ledger(&self) -> bool {
+        const NAMES: [&str; 5] =
+            ["__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_memalign", "__libc_free"];
+        NAMES.into_iter().any(|name| self.imports(name))
+    }
+
+    fn imports(&self, name: &str) -> bool {
+        self.imports.iter().any(|import| import == name)
+    }
+
+    /// Virtual address of its first page.
+    pub fn first_page(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.address).min().unwrap_or(0) & !0xfff
+    }
+
+    /// The file.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Virtual address of a function.
+    pub fn function(&self, name: &str) -> Option<u64> {
+        self.symbols.iter().find(|symbol| symbol.0 == name).map(|symbol| symbol.1)
+    }
+
+    /// Virtual address of a variable for others to use.
+    pub fn variable(&self, name: &str) -> Option<u64> {
+        self.variables.iter().find(|variable| variable.0 == name).map(|variable| variable.1)
+    }
+
+    /// Where what is at a virtual address is in the file.
+    pub(super) fn file_offset(&self, address: u64) -> Option<u64> {
+        self.segments
+            .iter()
+            .find(|segment| address.wrapping_sub(segment.address) < segment.size)
+            .map(|segment| address - segment.address + segment.offset)
+    }
+}
