@@ -17,6 +17,7 @@ pub mod model;
 pub mod options;
 pub mod plan;
 pub mod progress;
+mod references;
 pub mod report;
 mod run;
 mod scratch;

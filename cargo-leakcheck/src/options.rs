@@ -160,6 +160,8 @@ pub struct ReportOptions {
     pub full_stacks: bool,
     /// When to colour.
     pub color: Color,
+    /// Say how long each leak check took (only the benchmark wants this).
+    pub timings: bool,
 }
 
 /// When to colour.

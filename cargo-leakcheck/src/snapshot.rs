@@ -1,47 +1,36 @@
 //! What is known of a test's process at its exit. The seam: everything that needs the live process
 //! or privileges comes before it, everything after it is pure.
 
+mod blocks;
+mod references;
+
 use std::ops::Range;
+use std::time::Duration;
 
 use crate::model;
+
+pub use blocks::{Block, Blocks, Place};
+pub use references::{Reference, References};
 
 /// The state of one process at its exit.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Every block alive at exit, also those allocated outside the window, by ascending address.
-    pub blocks: Vec<Block>,
+    pub blocks: Blocks,
     /// The call stacks that blocks and bad frees refer to by index.
     pub stacks: Vec<CallStack>,
     /// Frees of addresses that were not allocated, in the order seen.
     pub bad_frees: Vec<BadFree>,
     /// What was mapped where; a module that was unloaded stays listed after those alive.
     pub mappings: Vec<Mapping>,
-    /// Memory to search for references: the roots.
+    /// What refers to blocks by itself.
     pub roots: Vec<Root>,
-    /// Memory that holds blocks, to read their contents from; ascending, without overlap.
-    pub heap: Vec<Memory>,
+    /// What the contents of blocks refer to.
+    pub references: References,
     /// What could not be seen. Only an empty list can be called clean.
     pub losses: Vec<Loss>,
-}
-
-/// An allocated block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Address the allocator returned.
-    pub address: u64,
-    /// Requested size in bytes; may be 0.
-    pub size: u64,
-    /// Index of its call stack; none outside the window, or when the stack was lost.
-    pub stack: Option<usize>,
-    /// Whether it was allocated inside the window and counts.
-    pub in_window: bool,
-    /// Owned by the C library or the loader for a thread's own needs (the dtv): never a finding.
-    pub runtime: bool,
-    /// Order of allocation, by the clock of the recorder: nanoseconds of `CLOCK_MONOTONIC`, or the time
-    /// stamp counter.
-    pub time: u64,
-    /// Thread that allocated it.
-    pub thread: u32,
+    /// How long it took to take it.
+    pub taken_in: Duration,
 }
 
 /// Return addresses, innermost first; the first is in the direct caller of the allocator.
@@ -79,22 +68,13 @@ pub struct Mapping {
     pub path: String,
 }
 
-/// Bytes copied from the process.
-#[derive(Clone, Debug, Default)]
-pub struct Memory {
-    /// Address of the first byte.
-    pub address: u64,
-    /// The bytes.
-    pub bytes: Vec<u8>,
-}
-
 /// Memory that refers to blocks by itself.
 #[derive(Clone, Debug)]
 pub struct Root {
     /// What it is.
     pub kind: RootKind,
-    /// Its contents. Registers are stored as consecutive words at address 0.
-    pub memory: Memory,
+    /// What it refers to, each once.
+    pub references: Vec<Reference>,
 }
 
 /// Kinds of root.
@@ -167,6 +147,12 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
+    /// Blocks beyond the number that can be told apart.
+    #[error("{} not looked at: no more than {} can be told apart", model::count(*.count, "block"), Blocks::MAX)]
+    Unnumbered {
+        /// How many.
+        count: u64,
+    },
     /// The planted block was not seen.
     #[error("the canary block was not seen: recording does not work in this process ({reason})")]
     NoCanary {
@@ -225,6 +211,8 @@ mod tests {
         let one = text(Loss::Blocks { count: 1 });
         assert_eq!(one, "1 block not recorded because the block table is full; use --max-blocks");
         assert!(text(Loss::Stacks { count: 2 }).starts_with("2 call stacks not"));
+        let unnumbered = text(Loss::Unnumbered { count: 2 });
+        assert_eq!(unnumbered, "2 blocks not looked at: no more than 2147483647 can be told apart");
         for (loss, option) in [
             (Loss::Stacks { count: 2 }, "--max-stacks"),
             (Loss::Log { count: 2 }, "--max-blocks"),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use xtask::bench::Part;
 
 /// Tasks for maintainers.
 #[derive(Parser)]
@@ -22,11 +23,14 @@ enum Task {
         #[arg(long, default_value_t = 7)]
         repeats: usize,
         /// Only the cost of one malloc and free
-        #[arg(long, conflicts_with = "suite")]
+        #[arg(long, group = "part")]
         pairs: bool,
         /// Only the time of a whole run of many trivial tests
-        #[arg(long)]
+        #[arg(long, group = "part")]
         suite: bool,
+        /// Only the leak check at a process's exit
+        #[arg(long, group = "part")]
+        exit: bool,
     },
 }
 
@@ -35,7 +39,11 @@ fn main() -> ExitCode {
         Task::Bpf { check: false } => xtask::bpf::rebuild(),
         Task::Bpf { check: true } => xtask::bpf::check(),
         Task::Ci => xtask::ci::run(),
-        Task::Bench { repeats, pairs, suite } => xtask::bench::run(repeats, !suite, !pairs),
+        Task::Bench { repeats, pairs, suite, exit } => {
+            let parts = [(pairs, Part::Pairs), (suite, Part::Suite), (exit, Part::Exit)];
+            let only = parts.into_iter().find(|(wanted, _)| *wanted);
+            xtask::bench::run(repeats, only.map(|(_, part)| part))
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,13 +3,8 @@
 //!
 //! # The graph
 //! Nodes are all live blocks, those outside the window too: they pass references on but are never
-//! findings, and neither are runtime blocks. References are found conservatively, by looking at the
-//! bytes of the roots and of the blocks:
-//! - a **full** reference is an aligned word with the address of any byte of a block. Inner pointers
-//!   count: Rust has them everywhere (`Arc::into_raw`, slices, iterators). A block of size 0 is taken
-//!   to have one byte. The address behind a block's last byte is no reference to it.
-//! - a **disguised** reference is a word that a program must undo something to use: `words.rs`
-//!   has the list.
+//! findings, and neither are runtime blocks. What is a reference, full or disguised, is said in
+//! `references/mod.rs`.
 //!
 //! # The kinds
 //! 1. *Still reachable*: full references alone lead there from the roots. If they lead there from one
@@ -19,10 +14,9 @@
 //!    tree with tagged links is one leak and not one a node. `lost.rs` says which block of a cycle
 //!    or tree is the leak root and which are indirectly lost.
 
-mod index;
+mod groups;
 mod lost;
 mod reach;
-mod words;
 
 #[cfg(test)]
 mod tests;
@@ -30,10 +24,9 @@ mod tests;
 use std::collections::HashMap;
 
 use crate::model::{Finding, FindingKind, Measure};
-use crate::snapshot::{Block, Root, RootKind, Snapshot};
+use crate::snapshot::{Root, RootKind, Snapshot};
 
 use reach::Reach;
-use words::Words;
 
 /// Groups what is alive in the window by kind, call stack (an index into [`Snapshot::stacks`]) and
 /// holding thread, and bad frees by call stack. Blocks without a call stack are one group.
@@ -43,40 +36,34 @@ use words::Words;
 ///
 /// A bad free is a block of 0 bytes in its finding's measure.
 pub fn classify(snapshot: &Snapshot) -> Vec<Finding<usize>> {
-    let mut groups = Groups::default();
+    let mut sums = Sums::default();
     // Most tests leave nothing behind, and then nothing needs to be looked at.
-    if snapshot.blocks.iter().any(is_reported) {
-        classify_blocks(snapshot, &mut groups);
+    if snapshot.blocks.any_reported() {
+        classify_blocks(snapshot, &mut sums);
     }
     for bad_free in &snapshot.bad_frees {
         let kind = if bad_free.double { FindingKind::DoubleFree } else { FindingKind::UnknownFree };
-        groups.add(kind, bad_free.stack, None, 0);
+        sums.add(kind, bad_free.stack, None, 0);
     }
-    groups.into_findings()
+    sums.into_findings()
 }
 
-/// Whether a block can be a finding.
-fn is_reported(block: &Block) -> bool {
-    block.in_window && !block.runtime
-}
-
-fn classify_blocks<'a>(snapshot: &'a Snapshot, groups: &mut Groups<'a>) {
-    let words = Words::new(snapshot);
-    let reached = reach::reach(&words);
-    for (block, reach) in snapshot.blocks.iter().zip(&reached).filter(|(block, _)| is_reported(block)) {
-        let (kind, held_by) = match *reach {
+fn classify_blocks<'a>(snapshot: &'a Snapshot, sums: &mut Sums<'a>) {
+    let blocks = &snapshot.blocks;
+    let reached = reach::reach(snapshot);
+    for (block, place) in blocks.places().iter().enumerate().filter(|(block, _)| blocks.is_reported(*block)) {
+        let (kind, held_by) = match reached.of(block) {
             Reach::Nothing => continue,
             Reach::Shared => (FindingKind::StillReachable, None),
             Reach::Thread { root } => (FindingKind::StillReachable, thread_name(&snapshot.roots[root])),
             Reach::Disguised => (FindingKind::PossiblyLost, None),
         };
-        groups.add(kind, block.stack, held_by, block.size);
+        sums.add(kind, blocks.stack(block), held_by, place.size);
     }
-    for lost in lost::lost(&words, &reached) {
-        let block = &snapshot.blocks[lost.block];
-        let finding = groups.add(lost.kind, block.stack, None, block.size);
-        finding.below = finding.below + lost.below;
-    }
+    lost::lost(snapshot, &reached, |block, kind, below| {
+        let finding = sums.add(kind, blocks.stack(block), None, blocks.places()[block].size);
+        finding.below = finding.below + below;
+    });
 }
 
 fn thread_name(root: &Root) -> Option<&str> {
@@ -91,9 +78,17 @@ type Key<'a> = (FindingKind, Option<usize>, Option<&'a str>);
 
 /// Findings in the making.
 #[derive(Default)]
-struct Groups<'a>(HashMap<Key<'a>, Finding<usize>>);
+struct Sums<'a> {
+    findings: Vec<Finding<usize>>,
+    by_key: HashMap<Key<'a>, u32>,
+    /// For each call stack, with none first, and each kind: the finding that was added to last. With few
+    /// exceptions it is the only one.
+    last: Vec<[Option<u32>; KINDS]>,
+}
 
-impl<'a> Groups<'a> {
+const KINDS: usize = FindingKind::UnknownFree as usize + 1;
+
+impl<'a> Sums<'a> {
     fn add(
         &mut self,
         kind: FindingKind,
@@ -101,20 +96,33 @@ impl<'a> Groups<'a> {
         held_by: Option<&'a str>,
         bytes: u64,
     ) -> &mut Finding<usize> {
-        let finding = self.0.entry((kind, stack, held_by)).or_insert_with(|| Finding {
-            kind,
-            measure: Measure::default(),
-            stack,
-            below: Measure::default(),
-            held_by: held_by.map(str::to_owned),
+        let slot = stack.map_or(0, |stack| stack + 1);
+        if self.last.len() <= slot {
+            self.last.resize(slot + 1, [None; KINDS]);
+        }
+        let last = &mut self.last[slot][kind as usize];
+        let index = last.filter(|index| self.findings[*index as usize].held_by.as_deref() == held_by);
+        let index = index.unwrap_or_else(|| {
+            *self.by_key.entry((kind, stack, held_by)).or_insert_with(|| {
+                self.findings.push(Finding {
+                    kind,
+                    measure: Measure::default(),
+                    stack,
+                    below: Measure::default(),
+                    held_by: held_by.map(str::to_owned),
+                });
+                self.findings.len() as u32 - 1
+            })
         });
+        *last = Some(index);
+        let finding = &mut self.findings[index as usize];
         finding.measure.add(bytes);
         finding
     }
 
     fn into_findings(self) -> Vec<Finding<usize>> {
         use std::cmp::Reverse;
-        let mut findings: Vec<_> = self.0.into_values().collect();
+        let mut findings = self.findings;
         findings.sort_by(|a, b| {
             let key =
                 |f: &Finding<usize>| (f.kind, Reverse(f.measure.bytes), Reverse(f.measure.blocks), f.stack);

@@ -219,6 +219,9 @@ pub struct RunArgs {
     /// Probe functions at their first instruction (for the benchmark)
     #[arg(long, hide = true)]
     pub probe_at_entry: bool,
+    /// Print how long the leak check at a process's exit took, and the memory it took (for the benchmark)
+    #[arg(long, hide = true)]
+    pub timings: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

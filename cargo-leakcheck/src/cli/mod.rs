@@ -168,6 +168,7 @@ fn run(
         json: run.json.clone(),
         full_stacks: run.full_stacks,
         color: color(run.color, surroundings),
+        timings: run.timings,
     };
     (trace, judge, report)
 }

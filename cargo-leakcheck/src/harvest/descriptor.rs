@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use nix::unistd::Pid;
 
-use crate::snapshot::{Block, Memory};
+use super::pages::Memory;
+use crate::snapshot::Blocks;
 use crate::trace::read_word;
 
 /// Size of glibc's thread descriptor, rounded up (`struct pthread`, nptl/descr.h; 2304 bytes in
@@ -27,7 +28,7 @@ pub fn forget_arguments(
     descriptors: &[Descriptor],
     code: &[Range<u64>],
     memory: &mut Memory,
-    blocks: &[Block],
+    blocks: &Blocks,
 ) {
     for descriptor in descriptors {
         let Some(start) = descriptor.address.checked_sub(memory.address) else { continue };
@@ -40,20 +41,13 @@ pub fn forget_arguments(
             if code.iter().any(|code| code.contains(&function))
                 && let Some(argument) = words.next()
                 && descriptor.created.is_none_or(|created| {
-                    block_at(blocks, value(argument)).is_some_and(|block| block.time > created)
+                    blocks.containing(value(argument)).is_some_and(|block| blocks.time(block) > created)
                 })
             {
                 argument.fill(0);
             }
         }
     }
-}
-
-/// The block that an address lies in.
-fn block_at(blocks: &[Block], address: u64) -> Option<&Block> {
-    let after = blocks.partition_point(|block| block.address <= address);
-    let block = blocks.get(after.checked_sub(1)?)?;
-    (address - block.address < block.size.max(1)).then_some(block)
 }
 
 /// A word of a thread descriptor, if `pointer` is one.
@@ -67,24 +61,18 @@ pub fn thread_word(reader: Pid, pointer: u64, offset: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::Block;
 
     /// A descriptor behind two words of other memory: a function, what it was started with, a word.
     fn started_with(argument: u64, created: Option<u64>) -> u64 {
         let descriptors = [Descriptor { address: 0x9010, created }];
         let code = [0x4000..0x5000, 0x6000..0x7000];
-        let block = |address, time| Block {
-            address,
-            size: 24,
-            stack: None,
-            in_window: true,
-            runtime: false,
-            time,
-            thread: 1,
-        };
+        let block =
+            |address, time| Block { address, size: 24, stack: None, in_window: true, runtime: false, time };
         let words = [0x4100_u64, 1, 0x9010, 2, 0x4200, argument, 4];
         let bytes = words.into_iter().flat_map(u64::to_ne_bytes).collect();
         let mut memory = Memory { address: 0x9000, bytes };
-        let blocks = [block(0x100, 50), block(0x200, 150)];
+        let blocks = [block(0x100, 50), block(0x200, 150)].into_iter().collect();
         forget_arguments(&descriptors, &code, &mut memory, &blocks);
         let left: Vec<u64> =
             memory.bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect();

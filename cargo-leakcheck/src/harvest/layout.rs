@@ -10,14 +10,14 @@ use std::ops::Range;
 
 use nix::unistd::Pid;
 
+use super::allocator::{Addresses, allocator_parts};
 use super::descriptor::{DESCRIPTOR, Descriptor, forget_arguments, thread_word};
-use super::pages::{read_range, written};
+use super::pages::{Pages, copy, written};
 use super::{Threads, arena, proc};
-use crate::snapshot::{Block, Loss, Mapping, Memory, Root, RootKind};
-use crate::trace::{Process, read_word};
+use crate::references::{Finder, Memory};
+use crate::snapshot::{Blocks, Loss, Mapping, Root, RootKind};
+use crate::trace::Process;
 
-/// glibc's other arenas than the first start at multiples of this (malloc/arena.c, `HEAP_MAX_SIZE`).
-const ARENA: u64 = 64 << 20;
 const PAGE: u64 = 4096;
 /// The x86-64 ABI lets a function use this much below its stack pointer.
 const RED_ZONE: u64 = 128;
@@ -32,17 +32,15 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Finds the root set; `addresses` are all that were ever allocated, and whether they still are;
-    /// `taken` is memory that is none of the program's.
+    /// Finds the root set; `taken` is memory that is none of the program's.
     pub fn of(
         process: &Process,
         reader: Pid,
         threads: &Threads,
         mappings: &[Mapping],
-        mut addresses: Vec<(u64, bool)>,
+        addresses: &Addresses<'_>,
         mut taken: Vec<Range<u64>>,
     ) -> Self {
-        addresses.sort_unstable();
         let libc = process.libraries.as_ref().map(|libraries| libraries.libc.path.to_string());
         let code = mappings.iter().filter(|mapping| mapping.executable).map(|mapping| mapping.range.clone());
         let running = threads
@@ -105,7 +103,7 @@ impl Layout {
             if mapping.path == "[heap]" {
                 continue;
             }
-            taken.extend(heap_parts(reader, mapping, &addresses));
+            taken.extend(allocator_parts(reader, mapping, addresses));
             for rest in subtract(&mapping.range, taken) {
                 let parts = if mapping.writable { vec![rest] } else { written(reader, &rest) };
                 let roots = parts.into_iter().map(|part| (RootKind::Static, part, mapping.path.clone()));
@@ -115,25 +113,35 @@ impl Layout {
         layout
     }
 
-    /// Copies the root set out of the process; also what of it could not be read.
-    pub fn read_roots(&self, reader: Pid, blocks: &[Block]) -> (Vec<Root>, Vec<Loss>) {
-        let registers = self.registers.iter().map(|(kind, bytes)| Root {
-            kind: kind.clone(),
-            memory: Memory { address: 0, bytes: bytes.clone() },
+    /// Reads what the root set refers to; also what of it could not be read.
+    pub fn read_roots(&self, reader: Pid, blocks: &Blocks, finder: &Finder<'_>) -> (Vec<Root>, Vec<Loss>) {
+        let registers = self.registers.iter().map(|(kind, bytes)| {
+            let mut memory = Memory::new(finder);
+            memory.read(0, bytes);
+            Root { kind: kind.clone(), references: memory.finish() }
         });
         let mut roots: Vec<Root> = registers.collect();
         let mut unread = Vec::new();
+        let mut pages = Pages::of(reader);
         for (kind, range, name) in &self.roots {
-            let (mut memory, missing) = read_range(reader, range.clone());
-            if self.libc.as_deref() == Some(name) {
-                memory.iter_mut().for_each(|memory| arena::blank(memory.address, &mut memory.bytes));
-            }
-            if *kind != RootKind::Static {
-                for memory in &mut memory {
-                    forget_arguments(&self.descriptors, &self.code, memory, blocks);
+            let mut memory = Memory::new(finder);
+            let is_libc = self.libc.as_deref() == Some(name);
+            let missing = if is_libc || *kind != RootKind::Static {
+                let (copies, missing) = copy(reader, range);
+                for mut copy in copies {
+                    if is_libc {
+                        arena::blank(copy.address, &mut copy.bytes);
+                    }
+                    if *kind != RootKind::Static {
+                        forget_arguments(&self.descriptors, &self.code, &mut copy, blocks);
+                    }
+                    memory.read(copy.address, &copy.bytes);
                 }
-            }
-            roots.extend(memory.into_iter().map(|memory| Root { kind: kind.clone(), memory }));
+                missing
+            } else {
+                pages.read(range, |address, bytes| memory.read(address, bytes))
+            };
+            roots.push(Root { kind: kind.clone(), references: memory.finish() });
             // Device memory cannot be read by anyone but its owner, and holds no references.
             if let Some(missing) = missing
                 && !name.starts_with("/dev/")
@@ -179,44 +187,8 @@ fn may_refer(mapping: &Mapping) -> bool {
     !special.contains(&mapping.path.as_str()) && (mapping.writable || !mapping.executable)
 }
 
-/// The parts of a mapping that the allocator uses: chunks that it mapped one by one, and arenas.
-fn heap_parts(reader: Pid, mapping: &Mapping, addresses: &[(u64, bool)]) -> Vec<Range<u64>> {
-    const MAPPED: u64 = 2;
-    const OTHER_ARENA: u64 = 4;
-    if !mapping.path.is_empty() {
-        return Vec::new();
-    }
-    let mut parts: Vec<Range<u64>> = Vec::new();
-    let mut next = mapping.range.start;
-    loop {
-        let place = addresses.partition_point(|(address, _)| *address < next);
-        let Some(&(address, live)) = addresses.get(place).filter(|(address, _)| *address < mapping.range.end)
-        else {
-            return parts;
-        };
-        // malloc/malloc.c: a chunk's size is in front of it, and the unused part before an aligned
-        // mapped chunk in front of that.
-        let header = address
-            .checked_sub(16)
-            .and_then(|header| Some((header, read_word(reader, header)?, read_word(reader, header + 8)?)));
-        let part = match header {
-            Some((header, before, size)) if size & MAPPED != 0 && size & !7 < mapping.range.end => {
-                header.saturating_sub(before)..header.saturating_add(size & !7)
-            }
-            // A block that is gone may have taken its mapping along, and this is what came there since.
-            Some((_, _, size)) if !live && size & OTHER_ARENA == 0 => {
-                next = address + 1;
-                continue;
-            }
-            _ => address / ARENA * ARENA..(address / ARENA + 1) * ARENA,
-        };
-        let part = overlap(&part, &mapping.range).unwrap_or(address..address + 1);
-        next = part.end.max(address + 1);
-        parts.push(part);
-    }
-}
-
-fn overlap(one: &Range<u64>, other: &Range<u64>) -> Option<Range<u64>> {
+/// What two ranges have in common.
+pub fn overlap(one: &Range<u64>, other: &Range<u64>) -> Option<Range<u64>> {
     let both = one.start.max(other.start)..one.end.min(other.end);
     (both.start < both.end).then_some(both)
 }

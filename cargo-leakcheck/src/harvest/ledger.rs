@@ -7,7 +7,7 @@ use leakcheck_common::block as common;
 use leakcheck_preload::layout::{block, control, length, place, stack};
 use nix::unistd::Pid;
 
-use super::pages::read_range;
+use super::pages::Pages;
 use crate::snapshot::Loss;
 use crate::trace::{BlockRecord, read};
 
@@ -16,15 +16,19 @@ use crate::trace::{BlockRecord, read};
 const FRAMES: usize = leakcheck_common::MAX_FRAMES;
 const _: () = assert!(FRAMES == leakcheck_preload::layout::MAX_FRAMES);
 
-/// A copy of a process's ledger.
+/// A process's ledger.
 pub struct Ledger {
-    /// All control words.
+    /// A copy of all control words.
     control: Vec<u64>,
-    /// The addresses that were ever allocated, with their last records.
-    pub blocks: Vec<(u64, BlockRecord)>,
-    /// Frees of what was not allocated: address, whether it had been freed, number of the call stack.
-    pub bad_frees: Vec<(u64, bool, u64)>,
     reader: Pid,
+}
+
+/// What a record says.
+pub enum Entry {
+    /// The address was allocated, and this is what is known of it.
+    Block(u64, BlockRecord),
+    /// A free of what was not allocated: address, whether it had been freed, number of the call stack.
+    BadFree(u64, bool, u64),
 }
 
 impl Ledger {
@@ -46,12 +50,12 @@ impl Ledger {
                 leakcheck_preload::layout::WINDOW_FDS
             ));
         }
-        let mut ledger = Self { control, blocks: Vec::new(), bad_frees: Vec::new(), reader };
-        ledger.read_blocks();
-        Ok(ledger)
+        Ok(Self { control, reader })
     }
 
-    fn read_blocks(&mut self) {
+    /// Calls `found` with what each record says, in the order of their numbers.
+    pub fn entries(&self, mut found: impl FnMut(Entry)) {
+        let mut pages = Pages::of(self.reader);
         let count = self.control[control::BLOCKS].min(u64::from(u32::MAX)) as usize;
         let (last, _) = place(count, block::FIRST);
         for chunk in 0..=last {
@@ -61,26 +65,11 @@ impl Ledger {
             let first = block::FIRST * ((1 << chunk) - 1);
             let records = length(chunk, block::FIRST).min(count.saturating_sub(first)) as u64;
             let range = start..start.saturating_add(records * block::WORDS as u64 * 8);
-            for memory in read_range(self.reader, range).0 {
-                memory.bytes.chunks_exact(block::WORDS * 8).for_each(|record| self.take(&words(record)));
-            }
-        }
-    }
-
-    fn take(&mut self, record: &[u64]) {
-        let [address, size, flags, time, stack, ..] = *record else { return };
-        let stack = stack & u64::from(u32::MAX);
-        if flags & block::BAD_FREE != 0 {
-            self.bad_frees.push((address, flags & block::DOUBLE != 0, stack));
-        } else if address != 0 {
-            let live = if flags & block::LIVE != 0 { common::FLAG_LIVE } else { 0 };
-            let window = if flags & block::WINDOW != 0 { common::FLAG_WINDOW } else { 0 };
-            let mut words: BlockRecord = [0; common::WORDS];
-            words[common::SIZE] = size;
-            words[common::FLAGS] = flags >> 32 << 32 | live | window;
-            words[common::STACK] = stack;
-            words[common::TIME] = time;
-            self.blocks.push((address, words));
+            // What is missing was lost with the memory that was to hold it, and is counted.
+            let _ = pages.read(&range, |_, bytes| {
+                let (records, _) = bytes.as_chunks::<{ block::WORDS * 8 }>();
+                records.iter().filter_map(Entry::of).for_each(&mut found);
+            });
         }
     }
 
@@ -121,6 +110,25 @@ impl Ledger {
             }
         }
         losses
+    }
+}
+
+impl Entry {
+    fn of(record: &[u8; block::WORDS * 8]) -> Option<Self> {
+        let (words, _) = record.as_chunks::<8>();
+        let [address, size, flags, time, stack] = std::array::from_fn(|word| u64::from_ne_bytes(words[word]));
+        let stack = stack & u64::from(u32::MAX);
+        if flags & block::BAD_FREE != 0 {
+            return Some(Self::BadFree(address, flags & block::DOUBLE != 0, stack));
+        }
+        let live = if flags & block::LIVE != 0 { common::FLAG_LIVE } else { 0 };
+        let window = if flags & block::WINDOW != 0 { common::FLAG_WINDOW } else { 0 };
+        let mut words: BlockRecord = [0; common::WORDS];
+        words[common::SIZE] = size;
+        words[common::FLAGS] = flags >> 32 << 32 | live | window;
+        words[common::STACK] = stack;
+        words[common::TIME] = time;
+        (address != 0).then_some(Self::Block(address, words))
     }
 }
 

@@ -1,26 +1,33 @@
 //! Looks at a process that is kept at its exit, and makes its `Snapshot`. The last stage that needs
 //! the live process; nothing here decides what is a leak.
 
+mod allocator;
 mod arena;
+mod contents;
 mod descriptor;
 mod layout;
 mod ledger;
 mod pages;
 mod proc;
 mod records;
+mod stacks;
 
 pub use proc::{is_executing, is_zombie, mappings, process_of, threads_of};
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
+use std::time::Instant;
 
 use leakcheck_common::{block, process, site, thread};
 use nix::libc::user_regs_struct;
 use nix::unistd::Pid;
 
 use crate::model::Window;
+use allocator::Addresses;
+use layout::Layout;
 use records::Records;
 
-use crate::snapshot::{BadFree, Block, CallStack, Loss, Mapping, Snapshot};
+use crate::references::Finder;
+use crate::snapshot::{Blocks, Loss, Snapshot};
 use crate::trace::{BlockRecord, Process, ProcessRecord, Steering, ThreadRecord};
 
 /// libtest allocates more than 400 blocks before it enters a body, and the C library some 17 for it.
@@ -84,6 +91,12 @@ impl Threads {
 /// A process whose window has left no block alive, and that freed nothing it should not, needs no
 /// more than what its recorder says.
 pub fn take(steering: &Steering, process: &Process) -> Snapshot {
+    let start = Instant::now();
+    let snapshot = look_at(steering, process);
+    Snapshot { taken_in: start.elapsed(), ..snapshot }
+}
+
+fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let Ok(counters) = steering.process(process.pid) else {
         let reason = "the kernel side has no record of it".into();
         return Snapshot { losses: vec![Loss::NoCanary { reason }], ..Snapshot::default() };
@@ -94,44 +107,48 @@ pub fn take(steering: &Steering, process: &Process) -> Snapshot {
         snapshot.losses.push(Loss::Vanished { reason: "no thread of it is left".into() });
         return snapshot;
     };
-    let mut records = match Records::of(steering.kernel(), process, counters, reader) {
+    let records = match Records::of(steering.kernel(), process, counters, reader) {
         Ok(records) => records,
         Err(reason) => {
             snapshot.losses.push(Loss::NoCanary { reason });
             return snapshot;
         }
     };
+    let interrupted: Vec<_> = threads.held.iter().filter_map(|thread| thread.interrupted).collect();
+    let recorded = records.read(process.canary, &interrupted);
     snapshot.losses.extend(records.losses());
-    if process.canary.is_some_and(|canary| !records.has_canary(canary)) {
+    snapshot.losses.extend(recorded.losses());
+    if process.canary.is_some() && !recorded.has_canary {
         snapshot.losses.push(Loss::NoCanary { reason: "malloc returned it unseen".into() });
     }
-    if !records.is_worth_reading() && threads.held.iter().all(|thread| thread.interrupted.is_none()) {
+    if !recorded.blocks.any_in_window() && recorded.bad_frees.is_empty() && interrupted.is_empty() {
         return snapshot;
     }
     match mappings(reader) {
         Ok(mappings) => snapshot.mappings = mappings,
         Err(error) => snapshot.losses.push(Loss::Vanished { reason: error.to_string() }),
     }
-    let mut known = records.blocks();
-    known.extend(threads.held.iter().filter_map(|thread| thread.interrupted));
-    let bad_frees = records.bad_frees();
-    let mut stacks = Stacks::new(&records, &snapshot.mappings, &process.history);
-    snapshot.blocks = live_blocks(process, &known, &mut stacks);
-    snapshot.bad_frees = bad_frees
-        .into_iter()
-        .map(|(address, double, stack)| BadFree { address, double, stack: stacks.index(stack) })
-        .collect();
-    snapshot.stacks = stacks.stacks;
-    if snapshot.blocks.iter().any(|block| block.in_window) {
+    let (stacks, indices) = recorded.keys.read(&records, &snapshot.mappings, &process.history);
+    snapshot.stacks = stacks;
+    snapshot.bad_frees = recorded.bad_frees;
+    for free in &mut snapshot.bad_frees {
+        free.stack = free.stack.and_then(|key| indices[key]);
+    }
+    snapshot.blocks = recorded.blocks;
+    snapshot.blocks.map_stacks(|key| indices[key]);
+    snapshot.blocks.sort();
+    if snapshot.blocks.any_in_window() {
         mark_runtime_blocks(reader, &threads, &mut snapshot.blocks);
-        let addresses = known.iter().map(|(address, record)| (*address, is_live(record))).collect();
-        let own = records.memory();
-        let layout = layout::Layout::of(process, reader, &threads, &snapshot.mappings, addresses, own);
-        let (roots, unread) = layout.read_roots(reader, &snapshot.blocks);
+        let mut freed = recorded.freed;
+        freed.sort_unstable();
+        let addresses = Addresses { blocks: &snapshot.blocks, freed: &freed, canary: process.canary };
+        let layout = Layout::of(process, reader, &threads, &snapshot.mappings, &addresses, records.memory());
+        let finder = Finder::new(&snapshot.blocks);
+        let (roots, unread) = layout.read_roots(reader, &snapshot.blocks, &finder);
         snapshot.roots = roots;
         snapshot.losses.extend(unread);
-        let (heap, unread) = pages::read_blocks(reader, &snapshot.blocks);
-        snapshot.heap = heap;
+        let (references, unread) = contents::read(reader, &snapshot.blocks, &finder);
+        snapshot.references = references;
         snapshot.losses.extend(unread);
     }
     for mapping in &process.history {
@@ -173,96 +190,23 @@ fn losses(process: &Process, counters: &ProcessRecord) -> Vec<Loss> {
     losses
 }
 
-fn is_live(record: &BlockRecord) -> bool {
-    record[block::FLAGS] & block::FLAG_LIVE != 0
-}
-
-fn live_blocks(
-    process: &Process,
-    records: &HashMap<u64, BlockRecord>,
-    stacks: &mut Stacks<'_>,
-) -> Vec<Block> {
-    let mut blocks: Vec<Block> = records
-        .iter()
-        .filter(|(address, record)| is_live(record) && process.canary != Some(**address))
-        .map(|(address, record)| Block {
-            address: *address,
-            size: record[block::SIZE],
-            stack: stacks.index(record[block::STACK]),
-            in_window: record[block::FLAGS] & block::FLAG_WINDOW != 0,
-            runtime: false,
-            time: record[block::TIME],
-            thread: (record[block::FLAGS] >> 32) as u32,
-        })
-        .collect();
-    blocks.sort_unstable_by_key(|block| block.address);
-    blocks
-}
-
 /// Marks what glibc allocates for a thread's own needs: its dynamic thread vector, which the word
 /// behind the thread pointer leads to, and the thread-local storage that this vector owns
 /// (sysdeps/x86_64/nptl/tls.h, `tcbhead_t`; elf/dl-tls.c, `allocate_dtv`).
-fn mark_runtime_blocks(reader: Pid, threads: &Threads, blocks: &mut [Block]) {
+fn mark_runtime_blocks(reader: Pid, threads: &Threads, blocks: &mut Blocks) {
     let pointers = threads.held.iter().map(|thread| thread.registers.fs_base);
     for pointer in pointers.chain(threads.finished.iter().copied()) {
         let Some(vector) = descriptor::thread_word(reader, pointer, 8) else { continue };
         // The vector's first entry, its length, is in front of where the descriptor points.
-        let Ok(place) = blocks.binary_search_by_key(&vector.wrapping_sub(16), |block| block.address) else {
-            continue;
-        };
-        blocks[place].runtime = true;
-        let words = crate::trace::read(reader, blocks[place].address, blocks[place].size as usize);
+        let Some(block) = blocks.starting_at(vector.wrapping_sub(16)) else { continue };
+        blocks.set_runtime(block);
+        let place = blocks.places()[block];
+        let words = crate::trace::read(reader, place.start, place.size as usize);
         for word in words.chunks_exact(8) {
             let word = u64::from_ne_bytes(word.try_into().expect("chunks of 8"));
-            if let Ok(place) = blocks.binary_search_by_key(&word, |block| block.address) {
-                blocks[place].runtime = true;
+            if let Some(block) = blocks.starting_at(word) {
+                blocks.set_runtime(block);
             }
         }
-    }
-}
-
-/// The call stacks that a snapshot refers to.
-struct Stacks<'a> {
-    records: &'a Records<'a>,
-    code: Vec<std::ops::Range<u64>>,
-    by_hash: HashMap<u64, Option<usize>>,
-    stacks: Vec<CallStack>,
-}
-
-impl<'a> Stacks<'a> {
-    fn new(records: &'a Records<'a>, now: &[Mapping], before: &[Mapping]) -> Self {
-        let all: HashSet<(u64, u64)> = now
-            .iter()
-            .chain(before)
-            .filter(|mapping| mapping.executable)
-            .map(|mapping| (mapping.range.start, mapping.range.end))
-            .collect();
-        let code = all.into_iter().map(|(start, end)| start..end).collect();
-        Self { records, code, by_hash: HashMap::new(), stacks: Vec::new() }
-    }
-
-    /// The index of a recorded stack; none if it was not taken or lost.
-    fn index(&mut self, hash: u64) -> Option<usize> {
-        if hash == 0 {
-            return None;
-        }
-        if let Some(index) = self.by_hash.get(&hash) {
-            return *index;
-        }
-        let index = self.records.stack(hash).map(|mut frames| {
-            // Where a stack was taken at a function's very first instruction, the kernel has read the
-            // caller as well. (No function calls two others, one below the other, by one instruction.)
-            if frames.len() > 1 && frames[0] == frames[1] {
-                frames.remove(0);
-            }
-            // A frame-pointer walk that meets code without them ends in words that are no code.
-            let is_code = |frame: &u64| self.code.iter().any(|code| code.contains(frame));
-            let end = frames.iter().skip(1).position(|frame| !is_code(frame));
-            frames.truncate(end.map_or(frames.len(), |end| end + 1));
-            self.stacks.push(CallStack { frames });
-            self.stacks.len() - 1
-        });
-        self.by_hash.insert(hash, index);
-        index
     }
 }

@@ -1,5 +1,5 @@
-//! Copies memory out of a process, leaving out pages that were never touched: reading them would
-//! make them exist.
+//! Reads memory of a process, leaving out pages that were never touched: reading them would make them
+//! exist.
 
 use std::fs::File;
 use std::ops::Range;
@@ -8,8 +8,8 @@ use std::os::unix::fs::FileExt as _;
 use nix::unistd::Pid;
 
 use super::proc::mappings;
-use crate::snapshot::{Block, Loss, Mapping, Memory};
-use crate::trace::{read, read_protected};
+use crate::snapshot::Mapping;
+use crate::trace::{read_into, read_protected};
 
 const PAGE: u64 = 4096;
 /// Smaller ranges are read whole: asking costs more.
@@ -17,50 +17,69 @@ const WORTH_ASKING: u64 = 1 << 20;
 /// Of ranges of this size only what is mapped is asked for: they may be nonsense that the process has
 /// written, and asking for what does not exist takes as long.
 const IMPLAUSIBLE: u64 = 1 << 30;
-/// Blocks closer to each other than this are read together.
-const GAP: u64 = 4096;
+/// Bytes that are read at a time: they stay in the cache until they have been looked at.
+const PIECE: usize = 256 << 10;
 
-/// Copies a range; also the part of it that could not be read.
-pub fn read_range(reader: Pid, range: Range<u64>) -> (Vec<Memory>, Option<Range<u64>>) {
-    let mut memory = Vec::new();
-    let mut missing = None;
-    for part in touched(reader, &range) {
-        let mut bytes = read(reader, part.start, (part.end - part.start) as usize);
-        let mut end = part.start + bytes.len() as u64;
-        if end < part.end {
-            bytes.extend(read_protected(reader, end, (part.end - end) as usize));
-            end = part.start + bytes.len() as u64;
-        }
-        if end < part.end {
-            missing = Some(end..part.end);
-        }
-        if !bytes.is_empty() {
-            memory.push(Memory { address: part.start, bytes });
-        }
-    }
-    (memory, missing)
+/// Memory of a process that is read in pieces.
+pub struct Pages {
+    reader: Pid,
+    /// The piece that was read last.
+    piece: Vec<u8>,
 }
 
-/// Copies the memory of blocks, which are in ascending order; also what of it could not be read.
-pub fn read_blocks(reader: Pid, blocks: &[Block]) -> (Vec<Memory>, Vec<Loss>) {
-    let mut ranges: Vec<Range<u64>> = Vec::new();
-    for block in blocks {
-        let end = block.address.saturating_add(block.size);
-        match ranges.last_mut() {
-            Some(last) if block.address <= last.end.saturating_add(GAP) => last.end = last.end.max(end),
-            _ => ranges.push(block.address..end),
-        }
+impl Pages {
+    /// Of the process that a thread belongs to.
+    pub fn of(reader: Pid) -> Self {
+        Self { reader, piece: Vec::new() }
     }
-    let (mut memory, mut unread) = (Vec::new(), Vec::new());
-    for range in ranges.into_iter().filter(|range| !range.is_empty()) {
-        let (parts, missing) = read_range(reader, range);
-        memory.extend(parts);
-        if let Some(missing) = missing {
-            let bytes = missing.end - missing.start;
-            unread.push(Loss::Memory { address: missing.start, bytes, name: "heap".into() });
+
+    /// Calls `found` with the contents of a range, piece by piece, as they ascend; the part of the range
+    /// that could not be read.
+    pub fn read(&mut self, range: &Range<u64>, mut found: impl FnMut(u64, &[u8])) -> Option<Range<u64>> {
+        let mut missing = None;
+        for part in touched(self.reader, range) {
+            let mut next = part.start;
+            while next < part.end {
+                let length = (part.end - next).min(PIECE as u64) as usize;
+                if self.piece.len() < length {
+                    self.piece.resize(length, 0);
+                }
+                let piece = &mut self.piece[..length];
+                let count = read_into(self.reader, next, piece);
+                let rest = &mut piece[count..];
+                let protected = read_protected(self.reader, next + count as u64, rest.len());
+                rest[..protected.len()].copy_from_slice(&protected);
+                let count = count + protected.len();
+                if count > 0 {
+                    found(next, &piece[..count]);
+                }
+                next += count as u64;
+                if count < length {
+                    missing = Some(next..part.end);
+                    break;
+                }
+            }
         }
+        missing
     }
-    (memory, unread)
+}
+
+/// Bytes copied from the process.
+pub struct Memory {
+    /// Address of the first byte.
+    pub address: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Copies a range, what lies side by side as one; also the part of it that could not be read.
+pub fn copy(reader: Pid, range: &Range<u64>) -> (Vec<Memory>, Option<Range<u64>>) {
+    let mut memory: Vec<Memory> = Vec::new();
+    let missing = Pages::of(reader).read(range, |address, bytes| match memory.last_mut() {
+        Some(last) if last.address + last.bytes.len() as u64 == address => last.bytes.extend(bytes),
+        _ => memory.push(Memory { address, bytes: bytes.to_vec() }),
+    });
+    (memory, missing)
 }
 
 /// Bits of an entry of a page map (Documentation/admin-guide/mm/pagemap.rst): the page is present, or

@@ -1,14 +1,13 @@
 //! What a recorder has written down of a process, whichever it is.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use leakcheck_common::{CANARY_SIZE, bad_free, block, process};
 use nix::unistd::Pid;
 
-use super::is_live;
-use super::ledger::Ledger;
-use crate::snapshot::Loss;
+use super::ledger::{Entry, Ledger};
+use super::stacks::Keys;
+use crate::snapshot::{BadFree, Block, Blocks, Loss};
 use crate::trace::{BlockRecord, Kernel, Process, ProcessRecord};
 
 /// The records of one process.
@@ -37,56 +36,38 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Whether the canary was seen, at the address that `malloc` returned for it.
-    pub fn has_canary(&self, address: u64) -> bool {
-        let record = match self {
-            Self::Kernel { kernel, pid, .. } => kernel.block(*pid, address),
-            Self::Ledger(ledger) => {
-                ledger.blocks.iter().find(|(found, _)| *found == address).map(|(_, record)| *record)
-            }
-        };
-        record.is_some_and(|record| record[block::SIZE] == CANARY_SIZE && is_live(&record))
-    }
-
-    /// Whether anything is in them that may be a finding.
-    pub fn is_worth_reading(&self) -> bool {
-        match self {
-            Self::Kernel { counters, .. } => {
-                counters[process::WINDOW_LIVE] != 0 || counters[process::BAD_FREES] != 0
-            }
-            Self::Ledger(ledger) => {
-                let counts =
-                    |record: &BlockRecord| is_live(record) && record[block::FLAGS] & block::FLAG_WINDOW != 0;
-                !ledger.bad_frees.is_empty() || ledger.blocks.iter().any(|(_, record)| counts(record))
-            }
-        }
-    }
-
-    /// Every address that was ever allocated, with its last record.
-    pub fn blocks(&mut self) -> HashMap<u64, BlockRecord> {
+    /// Reads them. `canary` is a block that is nobody's; what `interrupted` says of addresses is newer than
+    /// what their records do.
+    pub fn read(&self, canary: Option<u64>, interrupted: &[(u64, BlockRecord)]) -> Recorded {
+        let mut recorded = Recorded { canary, ..Recorded::default() };
         match self {
             Self::Kernel { kernel, pid, counters } => {
-                let addresses = kernel.addresses(*pid, counters).into_iter();
-                addresses.filter_map(|address| Some((address, kernel.block(*pid, address)?))).collect()
+                let canary = canary.and_then(|address| Some((address, kernel.block(*pid, address)?)));
+                canary.into_iter().for_each(|(address, record)| recorded.add(address, &record));
+                // Where none of its counters says so, there is nothing that may be a finding.
+                let counts = counters[process::WINDOW_LIVE] != 0 || counters[process::BAD_FREES] != 0;
+                if counts || !interrupted.is_empty() {
+                    for address in kernel.addresses(*pid, counters) {
+                        let record = kernel.block(*pid, address);
+                        record.into_iter().for_each(|record| recorded.add(address, &record));
+                    }
+                }
+                for record in kernel.bad_frees(*pid, counters) {
+                    let double = record[bad_free::DOUBLE] != 0;
+                    recorded.add_bad_free(record[bad_free::ADDRESS], double, record[bad_free::STACK]);
+                }
+                recorded.forget_unknown_frees(counters[process::LOST_BLOCKS] != 0);
             }
-            Self::Ledger(ledger) => std::mem::take(&mut ledger.blocks).into_iter().collect(),
+            Self::Ledger(ledger) => {
+                ledger.entries(|entry| match entry {
+                    Entry::Block(address, record) => recorded.add(address, &record),
+                    Entry::BadFree(address, double, stack) => recorded.add_bad_free(address, double, stack),
+                });
+                recorded.forget_unknown_frees(!ledger.losses().is_empty());
+            }
         }
-    }
-
-    /// Frees of what was not allocated: address, whether it had been freed before, call stack. A block
-    /// that found no room is freed as one that never was.
-    pub fn bad_frees(&self) -> Vec<(u64, bool, u64)> {
-        let (frees, lost): (Vec<(u64, bool, u64)>, bool) = match self {
-            Self::Kernel { kernel, pid, counters } => {
-                let records = kernel.bad_frees(*pid, counters).into_iter();
-                let free = |record: [u64; bad_free::WORDS]| {
-                    (record[bad_free::ADDRESS], record[bad_free::DOUBLE] != 0, record[bad_free::STACK])
-                };
-                (records.map(free).collect(), counters[process::LOST_BLOCKS] != 0)
-            }
-            Self::Ledger(ledger) => (ledger.bad_frees.clone(), !ledger.losses().is_empty()),
-        };
-        frees.into_iter().filter(|(_, double, _)| *double || !lost).collect()
+        interrupted.iter().for_each(|(address, record)| recorded.add(*address, record));
+        recorded
     }
 
     /// The return addresses of a call stack, innermost first.
@@ -124,5 +105,58 @@ impl<'a> Records<'a> {
         lost(process::LOST_RESULTS, |count| Loss::Results { count });
         lost(process::LOST_LOG, |count| Loss::Log { count });
         losses
+    }
+}
+
+/// What was read of them.
+#[derive(Default)]
+pub struct Recorded {
+    /// The blocks that are allocated, but for the canary, as they come. Their call stacks are numbers of
+    /// keys.
+    pub blocks: Blocks,
+    /// Addresses that were allocated and are not any more, as they come.
+    pub freed: Vec<u64>,
+    /// Frees of what was not allocated; call stacks as those of blocks.
+    pub bad_frees: Vec<BadFree>,
+    /// The keys of call stacks.
+    pub keys: Keys,
+    /// Whether the canary was seen, at the address that `malloc` returned for it.
+    pub has_canary: bool,
+    canary: Option<u64>,
+    unnumbered: u64,
+}
+
+impl Recorded {
+    fn add(&mut self, address: u64, record: &BlockRecord) {
+        let flags = record[block::FLAGS];
+        if flags & block::FLAG_LIVE == 0 {
+            self.freed.push(address);
+        } else if self.canary == Some(address) {
+            self.has_canary = record[block::SIZE] == CANARY_SIZE;
+        } else {
+            let block = Block {
+                address,
+                size: record[block::SIZE],
+                stack: self.keys.number(record[block::STACK]),
+                in_window: flags & block::FLAG_WINDOW != 0,
+                runtime: false,
+                time: record[block::TIME],
+            };
+            self.unnumbered += u64::from(!self.blocks.push(&block));
+        }
+    }
+
+    fn add_bad_free(&mut self, address: u64, double: bool, stack: u64) {
+        self.bad_frees.push(BadFree { address, double, stack: self.keys.number(stack) });
+    }
+
+    /// A block that found no room is freed as one that never was.
+    fn forget_unknown_frees(&mut self, lost: bool) {
+        self.bad_frees.retain(|free| free.double || !lost);
+    }
+
+    /// What could not be taken of them.
+    pub fn losses(&self) -> Option<Loss> {
+        (self.unnumbered > 0).then_some(Loss::Unnumbered { count: self.unnumbered })
     }
 }

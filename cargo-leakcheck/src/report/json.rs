@@ -226,7 +226,7 @@ fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
 /// The public name of a kind of loss.
 fn kind(loss: &Loss) -> &'static str {
     match loss {
-        Loss::Blocks { .. } | Loss::LedgerBlocks { .. } => "blocks",
+        Loss::Blocks { .. } | Loss::LedgerBlocks { .. } | Loss::Unnumbered { .. } => "blocks",
         Loss::Stacks { .. } | Loss::LedgerStacks { .. } => "stacks",
         Loss::UnreadStacks { .. } => "unread_stacks",
         Loss::BadFrees { .. } => "bad_frees",

@@ -10,16 +10,34 @@ use nix::unistd::Pid;
 /// somewhere asks for no more memory than there is.
 const FIRST: usize = 64 << 10;
 
+/// Fills `bytes` with what is at an address; how many there are.
+pub fn read_into(pid: Pid, address: u64, bytes: &mut [u8]) -> usize {
+    let mut done = 0;
+    while done < bytes.len() {
+        let Some(from) = address.checked_add(done as u64) else { break };
+        match read_some(pid, from, &mut bytes[done..]) {
+            0 => break,
+            count => done += count,
+        }
+    }
+    done
+}
+
 /// Reads up to `length` bytes; fewer where the memory ends, none where there is none.
 pub fn read(pid: Pid, address: u64, length: usize) -> Vec<u8> {
-    pieces(address, length, |address, bytes| {
-        let remote = RemoteIoVec { base: address as usize, len: bytes.len() };
-        process_vm_readv(pid, &mut [IoSliceMut::new(bytes)], &[remote]).unwrap_or(0)
-    })
+    pieces(address, length, |address, bytes| read_some(pid, address, bytes))
+}
+
+fn read_some(pid: Pid, address: u64, bytes: &mut [u8]) -> usize {
+    let remote = RemoteIoVec { base: address as usize, len: bytes.len() };
+    process_vm_readv(pid, &mut [IoSliceMut::new(bytes)], &[remote]).unwrap_or(0)
 }
 
 /// The same of memory that its owner has made inaccessible (mm/gup.c, `FOLL_FORCE`).
 pub fn read_protected(pid: Pid, address: u64, length: usize) -> Vec<u8> {
+    if length == 0 {
+        return Vec::new();
+    }
     let Ok(memory) = std::fs::File::open(format!("/proc/{pid}/mem")) else { return Vec::new() };
     pieces(address, length, |address, bytes| memory.read_at(bytes, address).unwrap_or(0))
 }

@@ -1,32 +1,51 @@
 //! Costs, compared with other tools in one run on one machine: ratios are the result, times only
 //! explain them. No test depends on a time.
 
+mod exit;
 mod pairs;
 mod suite;
 mod table;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use crate::command::{cargo, run as must};
+use crate::command::{capture, cargo, find, run as must};
 use crate::{Result, repository};
 
-/// Runs the benchmark and prints its tables to standard output. Every measurement is repeated, all
+/// A part of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// One malloc and free.
+    Pairs,
+    /// A whole run of many trivial tests.
+    Suite,
+    /// The leak check at a process's exit.
+    Exit,
+}
+
+/// Runs the benchmark, or one part of it, and prints its tables to standard output. Every measurement is repeated, all
 /// of a table in turn, and the median counts: what else the machine does meets all of them.
 ///
 /// # Errors
 /// The tool cannot be built, or a run of it fails. Other tools that are missing or fail are named in
 /// the table.
-pub fn run(repeats: usize, pairs: bool, suite: bool) -> Result<()> {
+pub fn run(repeats: usize, only: Option<Part>) -> Result<()> {
     if repeats == 0 {
         return Err("--repeats must be at least 1".into());
     }
     let tool = build_tool()?;
     let folder = tempfile::tempdir()?;
-    if pairs {
+    let wanted = |part| only.is_none_or(|only| only == part);
+    if wanted(Part::Pairs) {
         println!("{}", pairs::measure(&tool, folder.path(), repeats)?);
     }
-    if suite {
+    if wanted(Part::Suite) {
         println!("{}", suite::measure(&tool, folder.path(), repeats)?);
+    }
+    if wanted(Part::Exit) {
+        for table in exit::measure(&tool, folder.path(), repeats)? {
+            println!("{table}");
+        }
     }
     Ok(())
 }
@@ -43,4 +62,25 @@ fn build_tool() -> Result<PathBuf> {
 
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("bench").join(name)
+}
+
+/// The newest clang that is installed.
+fn clang() -> Option<&'static str> {
+    let names = ["clang", "clang-19", "clang-18", "clang-17", "clang-16", "clang-14"];
+    names.into_iter().find(|name| find(name).is_some())
+}
+
+/// Compiles one of the benchmark's programs.
+fn compile(name: &str, compiler: &str, flags: &[&str], program: &Path) -> Result<()> {
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-g", "-fno-omit-frame-pointer", "-fno-builtin"]).args(flags);
+    capture(command.arg(source(name)).arg("-o").arg(program)).map(drop)
+}
+
+/// The number that a program prints.
+fn number(command: &mut Command) -> Result<f64> {
+    let output = capture(command)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let number = text.lines().find_map(|line| line.trim().parse().ok());
+    number.ok_or_else(|| format!("no number in the output of {command:?}: {text}").into())
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::source;
 use super::table::{Row, Table};
+use super::{clang, compile, number, source};
 use crate::Result;
 use crate::command::{capture, find};
 
@@ -19,16 +19,13 @@ const SANITIZER: &str = "clang LeakSanitizer";
 /// Measures all of them; `folder` is for files.
 pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
     let program = folder.join("deep");
-    compile("cc", &[], &program)?;
+    compile("deep.c", "cc", &[], &program)?;
     let recorder = |options: &[&str], pairs: &str| -> Result<f64> {
         let mut command = Command::new(tool);
-        nanoseconds(command.args(["leakcheck", "exec"]).args(options).arg("--").arg(&program).arg(pairs))
+        number(command.args(["leakcheck", "exec"]).args(options).arg("--").arg(&program).arg(pairs))
     };
     let uprobe = ["--recorder", "uprobe", "--probe-at-entry"];
     let sanitized = folder.join("deep-sanitized");
-    let clang = ["clang", "clang-19", "clang-18", "clang-17", "clang-16", "clang-14"]
-        .into_iter()
-        .find(|name| find(name).is_some());
     let rows = [
         Row { name: NATIVE, measure: Box::new(|| native(&program)), required: true },
         Row { name: RECORDER, measure: Box::new(|| recorder(&[], "10000000")), required: true },
@@ -40,9 +37,14 @@ pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
             name: SANITIZER,
             measure: Box::new(|| {
                 if !sanitized.exists() {
-                    compile(clang.ok_or("clang is not installed")?, &["-fsanitize=leak"], &sanitized)?;
+                    compile(
+                        "deep.c",
+                        clang().ok_or("clang is not installed")?,
+                        &["-fsanitize=leak"],
+                        &sanitized,
+                    )?;
                 }
-                nanoseconds(Command::new(&sanitized).arg("3000000"))
+                number(Command::new(&sanitized).arg("3000000"))
             }),
             required: false,
         },
@@ -55,27 +57,13 @@ pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
         .bar(UPROBE, BPFTRACE, 0.6))
 }
 
-fn compile(compiler: &str, flags: &[&str], program: &Path) -> Result<()> {
-    let mut command = Command::new(compiler);
-    command.args(["-O2", "-g", "-fno-omit-frame-pointer", "-fno-builtin"]).args(flags);
-    capture(command.arg(source("deep.c")).arg("-o").arg(program)).map(drop)
-}
-
-/// What the program prints.
-fn nanoseconds(command: &mut Command) -> Result<f64> {
-    let output = capture(command)?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let number = text.lines().find_map(|line| line.trim().parse().ok());
-    number.ok_or_else(|| format!("no number in the output of {command:?}: {text}").into())
-}
-
 fn native(program: &Path) -> Result<f64> {
-    nanoseconds(Command::new(program).arg("30000000"))
+    number(Command::new(program).arg("30000000"))
 }
 
 fn valgrind(program: &Path) -> Result<f64> {
     let valgrind = find("valgrind").ok_or("valgrind is not installed")?;
-    nanoseconds(
+    number(
         Command::new(valgrind)
             .args(["--quiet", "--leak-check=full", "--num-callers=40"])
             .arg(program)
@@ -93,9 +81,7 @@ fn bpftrace(program: &Path, folder: &Path) -> Result<f64> {
     }
     let script = fs_err::read_to_string(source("pairs.bt"))?.replace("LIBC", &libc.display().to_string());
     let program = format!("/usr/bin/env LD_PRELOAD={} {} 100000", libc.display(), program.display());
-    nanoseconds(
-        Command::new(bpftrace).args(["-e", &script, "-c", &program]).env("BPFTRACE_MAP_KEYS_MAX", "65536"),
-    )
+    number(Command::new(bpftrace).args(["-e", &script, "-c", &program]).env("BPFTRACE_MAP_KEYS_MAX", "65536"))
 }
 
 fn loaded_libc(program: &Path) -> Result<PathBuf> {

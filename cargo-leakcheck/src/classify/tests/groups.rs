@@ -1,8 +1,9 @@
 //! What is reported at all, under what, and in which order.
 
+use super::image::Memory;
 use super::{Heap, finding, leak_root};
 use crate::model::{Finding, FindingKind::*};
-use crate::snapshot::{BadFree, Memory, RootKind};
+use crate::snapshot::{BadFree, RootKind};
 
 #[test]
 fn nothing_alive() {

@@ -2,15 +2,17 @@
 
 mod cases;
 mod groups;
+mod image;
 mod oracle;
 mod random;
 
 use crate::model::{Finding, FindingKind, Measure};
-use crate::snapshot::{Block, Memory, Root, RootKind, Snapshot};
+use crate::snapshot::{Block, RootKind};
+use image::{Image, Memory};
 
 /// A snapshot in the making.
 #[derive(Default)]
-struct Heap(Snapshot);
+struct Heap(Image);
 
 impl Heap {
     /// Adds a block behind the last one, allocated after it, with a call stack of its own. Returns
@@ -26,7 +28,6 @@ impl Heap {
             in_window: true,
             runtime: false,
             time: 1000 + index as u64,
-            thread: 1,
         });
         self.0.heap.push(Memory { address, bytes: vec![0; size as usize] });
         address
@@ -47,7 +48,7 @@ impl Heap {
 
     fn root(&mut self, kind: RootKind, words: &[u64]) {
         let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        self.0.roots.push(Root { kind, memory: Memory { address: 0x7fff_0000_0000, bytes } });
+        self.0.roots.push((kind, Memory { address: 0x7fff_0000_0000, bytes }));
     }
 
     fn thread(&mut self, id: u32, name: &str, words: &[u64]) {
@@ -56,7 +57,7 @@ impl Heap {
 
     #[track_caller]
     fn check(&self, expected: &[Finding<usize>]) {
-        assert_eq!(super::classify(&self.0), expected);
+        assert_eq!(super::classify(&self.0.snapshot(1 << 16, self.0.blocks.len())), expected);
     }
 }
 

@@ -3,16 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::image::{Image, Memory};
 use crate::model::{Finding, FindingKind, Measure};
-use crate::snapshot::{Block, Memory, RootKind, Snapshot};
+use crate::snapshot::{Block, RootKind};
 
 type Set = BTreeSet<usize>;
 
 /// What `classify` is to return.
-pub(super) fn classify(snapshot: &Snapshot) -> Vec<Finding<usize>> {
-    let blocks = &snapshot.blocks;
+pub(super) fn classify(image: &Image) -> Vec<Finding<usize>> {
+    let blocks = &image.blocks;
     let all: Set = (0..blocks.len()).collect();
-    let contents: Vec<Memory> = blocks.iter().map(|block| contents(snapshot, block)).collect();
+    let contents: Vec<Memory> = blocks.iter().map(|block| contents(image, block)).collect();
     let full: Vec<Set> = contents.iter().map(|memory| references(blocks, memory).0).collect();
     let any: Vec<Set> = contents
         .iter()
@@ -26,15 +27,15 @@ pub(super) fn classify(snapshot: &Snapshot) -> Vec<Finding<usize>> {
     let mut held: BTreeMap<Option<u32>, Set> = BTreeMap::new();
     let mut names = BTreeMap::new();
     let mut seen = Set::new();
-    for root in &snapshot.roots {
-        let holder = match &root.kind {
+    for (kind, memory) in &image.roots {
+        let holder = match kind {
             RootKind::Thread { id, name } => {
                 names.insert(*id, name.clone());
                 Some(*id)
             }
             _ => None,
         };
-        let (direct, disguised) = references(blocks, &root.memory);
+        let (direct, disguised) = references(blocks, memory);
         held.entry(holder).or_default().extend(closure(&full, &direct));
         seen.extend(closure(&any, &(&direct | &disguised)));
     }
@@ -90,7 +91,7 @@ pub(super) fn classify(snapshot: &Snapshot) -> Vec<Finding<usize>> {
             add(FindingKind::IndirectlyLost, stack, None, size, none);
         }
     }
-    for bad in &snapshot.bad_frees {
+    for bad in &image.bad_frees {
         let kind = if bad.double { FindingKind::DoubleFree } else { FindingKind::UnknownFree };
         add(kind, bad.stack, None, 0, none);
     }
@@ -115,10 +116,10 @@ fn closure(edges: &[Set], from: &Set) -> Set {
 }
 
 /// The bytes of a block that were copied, the rest as zeros.
-fn contents(snapshot: &Snapshot, block: &Block) -> Memory {
+fn contents(image: &Image, block: &Block) -> Memory {
     let byte = |address: u64| {
         let holder =
-            snapshot.heap.iter().find(|m| (m.address..m.address + m.bytes.len() as u64).contains(&address));
+            image.heap.iter().find(|m| (m.address..m.address + m.bytes.len() as u64).contains(&address));
         holder.map_or(0, |memory| memory.bytes[(address - memory.address) as usize])
     };
     let bytes = (block.address..block.address + block.size).map(byte).collect();

@@ -3,8 +3,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::image::{Image, Memory};
 use super::oracle;
-use crate::snapshot::{BadFree, Block, Memory, Root, RootKind, Snapshot};
+use crate::snapshot::{BadFree, Block, RootKind};
 
 /// A word that may refer to a block; blocks are numbers to be taken modulo their count.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ fn block() -> impl Strategy<Value = (u64, Block)> {
     let stack = prop_oneof![1 => Just(None), 6 => (0..3usize).prop_map(Some)];
     (size, gap, stack, prop::bool::weighted(0.8), prop::bool::weighted(0.1), 0..4u64).prop_map(
         |(size, gap, stack, in_window, runtime, time)| {
-            (gap, Block { address: 0, size, stack, in_window, runtime, time, thread: 1 })
+            (gap, Block { address: 0, size, stack, in_window, runtime, time })
         },
     )
 }
@@ -82,38 +83,38 @@ fn write(memory: &mut Memory, words: &[(usize, Word)], blocks: &[Block]) {
     }
 }
 
-fn snapshot() -> impl Strategy<Value = Snapshot> {
+fn image() -> impl Strategy<Value = Image> {
     // Each block with its words, and whether its memory was copied.
     let blocks = vec((block(), vec((offset(), word()), 0..4), prop::bool::weighted(0.95)), 1..10);
     let bad_frees = vec((any::<bool>(), prop::option::of(0..2usize)), 0..3);
     (blocks, vec(root(), 0..5), bad_frees).prop_map(|(parts, roots, bad_frees)| {
-        let mut snapshot = Snapshot::default();
+        let mut image = Image::default();
         let mut end = 0x5555_0000_0000u64;
         for ((gap, block), ..) in &parts {
             let address = (end + gap).next_multiple_of(8);
             end = address + block.size.max(1);
-            snapshot.blocks.push(Block { address, ..block.clone() });
+            image.blocks.push(Block { address, ..block.clone() });
         }
-        for (block, (_, words, copied)) in snapshot.blocks.iter().zip(&parts) {
+        for (block, (_, words, copied)) in image.blocks.iter().zip(&parts) {
             let mut memory = Memory { address: block.address, bytes: vec![0; block.size as usize] };
-            write(&mut memory, words, &snapshot.blocks);
+            write(&mut memory, words, &image.blocks);
             // Neighbours may have been copied together.
-            match snapshot.heap.last_mut() {
+            match image.heap.last_mut() {
                 Some(last) if *copied && last.address + last.bytes.len() as u64 == memory.address => {
                     last.bytes.extend(memory.bytes);
                 }
-                _ if *copied => snapshot.heap.push(memory),
+                _ if *copied => image.heap.push(memory),
                 _ => {}
             }
         }
         for (kind, address, words) in roots {
             let mut memory = Memory { address, bytes: vec![0; 61] };
-            write(&mut memory, &words, &snapshot.blocks);
-            snapshot.roots.push(Root { kind, memory });
+            write(&mut memory, &words, &image.blocks);
+            image.roots.push((kind, memory));
         }
         let bad_free = |(double, stack)| BadFree { address: 1, double, stack };
-        snapshot.bad_frees = bad_frees.into_iter().map(bad_free).collect();
-        snapshot
+        image.bad_frees = bad_frees.into_iter().map(bad_free).collect();
+        image
     })
 }
 
@@ -121,7 +122,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn as_the_oracle_does(snapshot in snapshot()) {
-        prop_assert_eq!(super::super::classify(&snapshot), oracle::classify(&snapshot));
+    fn as_the_oracle_does(image in image(), piece in 1..600usize, half in 0..10usize) {
+        let snapshot = image.snapshot(piece, half.min(image.blocks.len()));
+        prop_assert_eq!(super::super::classify(&snapshot), oracle::classify(&image));
     }
 }
