@@ -114,6 +114,8 @@ pub struct TraceOptions {
     pub jobs: usize,
     /// Time for one test.
     pub timeout: Option<Duration>,
+    /// Note where every block is freed; otherwise a test with a double free is run once more for it.
+    pub free_stacks: bool,
     /// Entries of the block table.
     pub max_blocks: u32,
     /// Entries of the stack table.

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -66,13 +66,17 @@ pub mod block {
     pub const STACK: usize = 2;
     /// `CLOCK_MONOTONIC` of the allocation, nanoseconds.
     pub const TIME: usize = 3;
+    /// Hash of the call stack of the free, 0 where none was taken (see [`FLAG_NOTED`]) or it was lost.
+    pub const FREED: usize = 4;
     /// Number of words.
-    pub const WORDS: usize = 4;
+    pub const WORDS: usize = 5;
 
     /// The block is allocated; without it the record remembers a freed address.
     pub const FLAG_LIVE: u64 = 1;
     /// Allocated inside the window.
     pub const FLAG_WINDOW: u64 = 2;
+    /// Where it is freed is to be noted.
+    pub const FLAG_NOTED: u64 = 4;
 }
 
 /// Bits of threads in one entry of the `WINDOW` table: bit `n % 64` of word `n / 64` is 1 while what
@@ -137,25 +141,27 @@ pub mod thread {
     /// Record of the old block of a `realloc` in flight.
     pub const SAVED: usize = 7;
     /// Start of the C library's code, once it is known.
-    pub const LIBC_START: usize = 11;
+    pub const LIBC_START: usize = 12;
     /// Size of that code in bytes.
-    pub const LIBC_SIZE: usize = 12;
+    pub const LIBC_SIZE: usize = 13;
     /// Stack pointer at the entry of `exit`, 0 before.
-    pub const EXIT_SP: usize = 13;
+    pub const EXIT_SP: usize = 14;
     /// The six registers that a function must preserve, at the entry of `exit`.
-    pub const EXIT_REGISTERS: usize = 14;
+    pub const EXIT_REGISTERS: usize = 15;
     /// Start of the C++ library's code, 0 without one.
-    pub const CXX_START: usize = 20;
+    pub const CXX_START: usize = 21;
     /// Size of that code in bytes.
-    pub const CXX_SIZE: usize = 21;
+    pub const CXX_SIZE: usize = 22;
     /// Stack pointer at the entry of the library function that allocates for its caller, 0 for none.
-    pub const OUTER_SP: usize = 22;
+    pub const OUTER_SP: usize = 23;
     /// Where that function returns to.
-    pub const OUTER_RETURN: usize = 23;
+    pub const OUTER_RETURN: usize = 24;
     /// The handle of the program itself, as `dlopen` returns it for no name.
-    pub const PROGRAM: usize = 24;
+    pub const PROGRAM: usize = 25;
+    /// 1 when it is to be noted where the thread's blocks are freed.
+    pub const NOTES: usize = 26;
     /// Room in which a call stack is taken: frame count, then the frames.
-    pub const SCRATCH: usize = 25;
+    pub const SCRATCH: usize = 27;
     /// Call stack at the entry of the library function, as in [`SCRATCH`].
     pub const OUTER: usize = SCRATCH + super::stack::WORDS;
     /// Number of words.
@@ -180,6 +186,10 @@ pub mod bad_free {
     pub const DOUBLE: usize = 1;
     /// Hash of the call stack.
     pub const STACK: usize = 2;
+    /// For a double free, hash of the call stack that had allocated the block.
+    pub const ALLOCATED: usize = 3;
+    /// For a double free, hash of the call stack that had freed the block.
+    pub const FREED: usize = 4;
     /// Number of words.
-    pub const WORDS: usize = 3;
+    pub const WORDS: usize = 5;
 }

@@ -72,13 +72,13 @@ fn is_nested(record: &[u64; thread::WORDS], site: u64, sp: u64) -> bool {
 fn take_old(ctx: &ProbeContext, current: Current, record: &mut [u64; thread::WORDS], old: u64) {
     let key = [u64::from(current.process), old];
     let Some(found) = BLOCKS.get_ptr_mut(&key) else {
-        record::bad_free(ctx, current, record, old, false);
+        record::bad_free(ctx, current, record, old, None);
         return;
     };
     // SAFETY: a live block belongs to the caller; nobody else changes its record meanwhile.
     let found = unsafe { &mut *found };
     if found[block::FLAGS] & block::FLAG_LIVE == 0 {
-        record::bad_free(ctx, current, record, old, true);
+        record::bad_free(ctx, current, record, old, Some(found));
         return;
     }
     record[thread::HAS_SAVED] = 1;
@@ -86,6 +86,8 @@ fn take_old(ctx: &ProbeContext, current: Current, record: &mut [u64; thread::WOR
     record[thread::SAVED + 1] = found[1];
     record[thread::SAVED + 2] = found[2];
     record[thread::SAVED + 3] = found[3];
+    record[thread::SAVED + 4] = found[4];
+    record::note_free(ctx, current, record, found);
     record::mark_freed(current, found);
 }
 
@@ -129,21 +131,22 @@ pub fn free(ctx: &ProbeContext) -> Option<()> {
         return None;
     }
     let current = Current::get()?;
-    let mut double = false;
+    let record = current.thread()?;
+    let mut before = None;
     if let Some(found) = BLOCKS.get_ptr_mut(&[u64::from(current.process), address]) {
         // SAFETY: a live block belongs to the caller; nobody else changes its record meanwhile.
         let found = unsafe { &mut *found };
         if found[block::FLAGS] & block::FLAG_LIVE != 0 {
+            record::note_free(ctx, current, record, found);
             record::mark_freed(current, found);
             return Some(());
         }
-        double = true;
+        before = Some(&*found);
     }
-    let record = current.thread()?;
     // Some C libraries free the old block of a realloc through their own `free`.
     if record[thread::CALL] == site::REALLOC && record[thread::CALL_POINTER] == address {
         return None;
     }
-    record::bad_free(ctx, current, record, address, double);
+    record::bad_free(ctx, current, record, address, before);
     Some(())
 }

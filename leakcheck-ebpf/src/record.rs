@@ -25,6 +25,9 @@ pub fn allocated(
     let mut hash = 0;
     if in_window {
         flags |= block::FLAG_WINDOW;
+        if record[thread::NOTES] != 0 {
+            flags |= block::FLAG_NOTED;
+        }
         // SAFETY: the registers are the context that the kernel passed to this program; at a return
         // the instruction pointer is where the function returns to.
         let caller = unsafe { (*ctx.regs).rip };
@@ -36,7 +39,7 @@ pub fn allocated(
         current.count(process::WINDOW_LIVE, 1);
     }
     // SAFETY: a helper without arguments.
-    let value = [size, flags, hash, unsafe { bpf_ktime_get_ns() }];
+    let value = [size, flags, hash, unsafe { bpf_ktime_get_ns() }, 0];
     let key = [u64::from(current.process), address];
     if let Some(found) = BLOCKS.get_ptr_mut(&key) {
         // SAFETY: the allocator has just given this address to the running thread alone.
@@ -71,21 +74,37 @@ pub fn put_back(current: Current, record: &[u64; thread::WORDS]) {
     found[1] = record[thread::SAVED + 1];
     found[2] = record[thread::SAVED + 2];
     found[3] = record[thread::SAVED + 3];
+    found[4] = record[thread::SAVED + 4];
     if found[block::FLAGS] & block::FLAG_WINDOW != 0 {
         current.count(process::WINDOW_LIVE, 1);
     }
 }
 
-/// Records a free of something that is not allocated.
+/// Notes where a block is freed, if that is asked for.
+#[inline(always)]
+pub fn note_free(
+    ctx: &ProbeContext,
+    current: Current,
+    record: &mut [u64; thread::WORDS],
+    found: &mut [u64; block::WORDS],
+) {
+    if found[block::FLAGS] & block::FLAG_NOTED != 0 {
+        // At the entry of a function its direct caller is still at the top of the stack.
+        // SAFETY: the helper checks the address.
+        let caller = unsafe { bpf_probe_read_user(stack_pointer(ctx.regs) as *const u64) }.unwrap_or(0);
+        found[block::FREED] = call_stack(ctx, current, record, Some(caller));
+    }
+}
+
+/// Records a free of something that is not allocated; `before` is the record of what was freed there.
 #[inline(always)]
 pub fn bad_free(
     ctx: &ProbeContext,
     current: Current,
     record: &mut [u64; thread::WORDS],
     address: u64,
-    double: bool,
+    before: Option<&[u64; block::WORDS]>,
 ) {
-    // At the entry of a function its direct caller is still at the top of the stack.
     // SAFETY: the helper checks the address.
     let caller = unsafe { bpf_probe_read_user(stack_pointer(ctx.regs) as *const u64) }.unwrap_or(0);
     // glibc returns what a finished thread had cached through its own `free`: freed blocks, and a
@@ -96,7 +115,11 @@ pub fn bad_free(
     let hash = call_stack(ctx, current, record, Some(caller));
     let Some(number) = current.fetch_add(process::BAD_FREES, 1) else { return };
     let key = [u64::from(current.process), number];
-    if BAD_FREES.insert(&key, &[address, u64::from(double), hash], BPF_ANY.into()).is_err() {
+    let value = match before {
+        Some(block) => [address, 1, hash, block[block::STACK], block[block::FREED]],
+        None => [address, 0, hash, 0, 0],
+    };
+    if BAD_FREES.insert(&key, &value, BPF_ANY.into()).is_err() {
         current.count(process::LOST_FREES, 1);
     }
 }

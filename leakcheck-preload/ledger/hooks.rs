@@ -6,7 +6,7 @@ use core::ffi::c_int;
 
 use crate::frames;
 use crate::layout::block;
-use crate::ledger::{allocated, bad_free, find, is_recording};
+use crate::ledger::{allocated, bad_free, find, is_recording, note_free, notes_frees};
 use crate::next;
 use crate::table::Block;
 
@@ -126,9 +126,12 @@ unsafe extern "C" fn free(address: usize) {
         match find(address) {
             // Before the call: after it the address may belong to another thread.
             Some(record) if record.flags() & block::LIVE != 0 => {
+                if notes_frees() {
+                    note_free(record, frame!());
+                }
                 record.set_flags(record.flags() & !block::LIVE)
             }
-            record => bad_free(address, record.is_some(), frame!()),
+            record => bad_free(address, record, frame!()),
         }
     }
     // SAFETY: see above.
@@ -166,12 +169,15 @@ fn begin(old: usize, frame: usize) -> Option<(Block, u64, u64)> {
     let found = find(old);
     match found.map(|record| (record, record.flags())) {
         Some((record, before)) if before & block::LIVE != 0 => {
+            if notes_frees() {
+                note_free(record, frame);
+            }
             let during = before | block::MOVING;
             record.set_flags(during);
             Some((record, before, during))
         }
         _ => {
-            bad_free(old, found.is_some(), frame);
+            bad_free(old, found, frame);
             None
         }
     }

@@ -125,7 +125,7 @@ pub fn allocated(address: usize, size: usize, frame: usize) {
         stack = call_stack(frame);
     }
     match BLOCKS.find_or_make(address) {
-        Some(record) => record.write(size, sys::time(), stack, flags),
+        Some(record) => record.write(size as u64, sys::time(), stack, flags),
         None => lost(control::LOST_BLOCKS),
     }
 }
@@ -141,13 +141,29 @@ fn is_in_window(thread: u32) -> bool {
         && unsafe { (*bits.add(word)).load(Ordering::Relaxed) } >> (thread % 64) & 1 != 0
 }
 
-/// Writes down a free of something that is not allocated.
+/// Whether it is to be noted where blocks are freed.
+#[inline(always)]
+pub fn notes_frees() -> bool {
+    LEAKCHECK_LEDGER[control::NOTES].load(Ordering::Relaxed) != 0
+}
+
+/// Notes where a block is freed.
 #[cold]
-pub fn bad_free(address: usize, double: bool, frame: usize) {
+pub fn note_free(record: Block, frame: usize) {
+    if record.flags() & block::WINDOW != 0 {
+        record.set_freed(call_stack(frame));
+    }
+}
+
+/// Writes down a free of something that is not allocated; `before` is what was freed there.
+#[cold]
+pub fn bad_free(address: usize, before: Option<Block>, frame: usize) {
     let thread = thread::current();
-    let flags = block::BAD_FREE | if double { block::DOUBLE } else { 0 } | u64::from(thread.id()) << 32;
+    let double = if before.is_some() { block::DOUBLE } else { 0 };
+    let flags = block::BAD_FREE | double | u64::from(thread.id()) << 32;
     let stack = call_stack(frame);
-    if BLOCKS.bad_free(address, sys::time(), stack, flags).is_none() {
+    let before = before.map_or(0, |record| record.stacks());
+    if BLOCKS.bad_free(address, before, sys::time(), stack, flags).is_none() {
         lost(control::LOST_BLOCKS);
     }
 }

@@ -58,10 +58,22 @@ impl Block {
         let _ = self.word(block::FLAGS).compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
     }
 
+    /// Notes where the block is freed.
+    pub fn set_freed(&self, stack: u32) {
+        let word = self.word(block::STACK).load(Ordering::Relaxed);
+        let word = word & u64::from(u32::MAX) | u64::from(stack) << 32;
+        self.word(block::STACK).store(word, Ordering::Relaxed);
+    }
+
+    /// The call stacks of the block: where it was allocated and freed.
+    pub fn stacks(&self) -> u64 {
+        self.word(block::STACK).load(Ordering::Relaxed)
+    }
+
     /// Writes a new block down. The flags come last: without them the record is that of a freed one.
     #[inline(always)]
-    pub fn write(&self, size: usize, time: u64, stack: u32, flags: u64) {
-        self.word(block::SIZE).store(size as u64, Ordering::Relaxed);
+    pub fn write(&self, size: u64, time: u64, stack: u32, flags: u64) {
+        self.word(block::SIZE).store(size, Ordering::Relaxed);
         self.word(block::TIME).store(time, Ordering::Relaxed);
         self.word(block::STACK).store(stack.into(), Ordering::Relaxed);
         self.set_flags(flags);
@@ -138,12 +150,13 @@ impl Blocks {
         }
     }
 
-    /// Writes down a free of something that is not allocated. Such a record is in no trie.
+    /// Writes down a free of something that is not allocated; `before` are the call stacks of what was
+    /// freed there. Such a record is in no trie.
     #[cold]
-    pub fn bad_free(&self, address: usize, time: u64, stack: u32, flags: u64) -> Option<()> {
+    pub fn bad_free(&self, address: usize, before: u64, time: u64, stack: u32, flags: u64) -> Option<()> {
         let record = Block(self.pool.words(self.pool.take(1)?));
         record.word(block::ADDRESS).store(address as u64, Ordering::Relaxed);
-        record.write(0, time, stack, flags);
+        record.write(before, time, stack, flags);
         Some(())
     }
 }

@@ -2,7 +2,7 @@
 //! byte order of the machine. Change [`VERSION`] with anything here.
 
 /// Version of this layout.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Name of the symbol of the [`control`] words.
 pub const CONTROL: &str = "LEAKCHECK_LEDGER";
@@ -47,6 +47,8 @@ pub mod control {
     pub const STACK_CHUNKS: usize = 40;
     /// Length of the table of frames in bytes, 0 for none (see [`crate::unwind`]).
     pub const TABLE: usize = 8;
+    /// 1 when it is to be noted where blocks are freed; the tracer writes it.
+    pub const NOTES: usize = 9;
     /// Path of that table, ended by a zero byte; the tracer writes it.
     pub const TABLE_PATH: usize = 64;
     /// Where modules are that have rows in it; the tracer writes them: [`MODULE_WORDS`] each, which are
@@ -68,13 +70,14 @@ pub mod control {
 pub mod block {
     /// Address of the block, 0 in a record that is not in use.
     pub const ADDRESS: usize = 0;
-    /// Requested size in bytes.
+    /// Requested size in bytes; of a bad free the word [`STACK`] of the block that was freed there.
     pub const SIZE: usize = 1;
     /// The `FLAG` constants; the thread id is in the upper half.
     pub const FLAGS: usize = 2;
     /// Time stamp counter at the allocation.
     pub const TIME: usize = 3;
-    /// Number of the call stack in the lower half, 0 for none.
+    /// Number of the call stack in the lower half, and in the upper half that of the free, where it was
+    /// noted; 0 for none.
     pub const STACK: usize = 4;
     /// Four numbers of records below this one.
     pub const CHILDREN: usize = 5;

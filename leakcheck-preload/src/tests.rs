@@ -45,7 +45,7 @@ fn addresses_have_records_of_their_own() {
             scope.spawn(move || {
                 for n in 0..10_000 {
                     let record = blocks.find_or_make(address(thread * 50, n)).unwrap();
-                    record.write(n, 7, thread as u32, block::LIVE | (n as u64) << 32);
+                    record.write(n as u64, 7, thread as u32, block::LIVE | (n as u64) << 32);
                 }
             });
         }

@@ -92,6 +92,12 @@ pub struct Finding {
     pub site: Option<Site>,
     /// The call stack.
     pub stack: Option<Vec<Frame>>,
+    /// Of a double free, that of the first free.
+    #[serde(default)]
+    pub freed_first: Option<Vec<Frame>>,
+    /// Of a double free, that of the allocation.
+    #[serde(default)]
+    pub allocated: Option<Vec<Frame>>,
     /// The running thread that holds the blocks.
     #[serde(default)]
     pub held_by: Option<String>,
@@ -113,6 +119,12 @@ pub struct Frame {
     pub function: Option<String>,
     /// The module's file, where known.
     pub module: Option<String>,
+    /// The source file, where known.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// The line, from 1.
+    #[serde(default)]
+    pub line: Option<usize>,
 }
 
 impl Report {

@@ -24,7 +24,7 @@ mod tests;
 use std::collections::HashMap;
 
 use crate::model::{Finding, FindingKind, Measure};
-use crate::snapshot::{Root, RootKind, Snapshot};
+use crate::snapshot::{BadFree, Before, Root, RootKind, Snapshot};
 
 use reach::Reach;
 
@@ -42,8 +42,7 @@ pub fn classify(snapshot: &Snapshot) -> Vec<Finding<usize>> {
         classify_blocks(snapshot, &mut sums);
     }
     for bad_free in &snapshot.bad_frees {
-        let kind = if bad_free.double { FindingKind::DoubleFree } else { FindingKind::UnknownFree };
-        sums.add(kind, bad_free.stack, None, 0);
+        sums.add_bad_free(bad_free);
     }
     sums.into_findings()
 }
@@ -81,6 +80,7 @@ type Key<'a> = (FindingKind, Option<usize>, Option<&'a str>);
 struct Sums<'a> {
     findings: Vec<Finding<usize>>,
     by_key: HashMap<Key<'a>, u32>,
+    bad_frees: HashMap<(FindingKind, Option<usize>, Before<usize>), usize>,
     /// For each call stack, with none first, and each kind: the finding that was added to last. With few
     /// exceptions it is the only one.
     last: Vec<[Option<u32>; KINDS]>,
@@ -110,6 +110,7 @@ impl<'a> Sums<'a> {
                     stack,
                     below: Measure::default(),
                     held_by: held_by.map(str::to_owned),
+                    before: Before::default(),
                 });
                 self.findings.len() as u32 - 1
             })
@@ -120,13 +121,29 @@ impl<'a> Sums<'a> {
         finding
     }
 
+    fn add_bad_free(&mut self, free: &BadFree) {
+        let kind = if free.double { FindingKind::DoubleFree } else { FindingKind::UnknownFree };
+        let index = *self.bad_frees.entry((kind, free.stack, free.before)).or_insert_with(|| {
+            self.findings.push(Finding {
+                kind,
+                measure: Measure::default(),
+                stack: free.stack,
+                below: Measure::default(),
+                held_by: None,
+                before: free.before,
+            });
+            self.findings.len() - 1
+        });
+        self.findings[index].measure.add(0);
+    }
+
     fn into_findings(self) -> Vec<Finding<usize>> {
         use std::cmp::Reverse;
         let mut findings = self.findings;
         findings.sort_by(|a, b| {
             let key =
                 |f: &Finding<usize>| (f.kind, Reverse(f.measure.bytes), Reverse(f.measure.blocks), f.stack);
-            key(a).cmp(&key(b)).then_with(|| a.held_by.cmp(&b.held_by))
+            key(a).cmp(&key(b)).then_with(|| (&a.held_by, a.before).cmp(&(&b.held_by, b.before)))
         });
         findings
     }

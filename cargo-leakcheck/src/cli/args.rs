@@ -204,6 +204,9 @@ pub struct RunArgs {
     /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library
     #[arg(long, value_name = "auto|ledger|uprobe", default_value = "auto", hide_possible_values = true)]
     pub recorder: RecorderArg,
+    /// Note where every block is freed, for double frees; a test that has one is otherwise run once more for it
+    #[arg(long)]
+    pub free_stacks: bool,
     /// Blocks remembered at a time, freed ones too, over all running tests (uprobe recorder)
     #[arg(long, value_name = "N", default_value_t = 2_097_152, value_parser = table_size())]
     pub max_blocks: u32,

@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
-use leakcheck_common::block as common;
+use leakcheck_common::{bad_free, block as common};
 use leakcheck_preload::layout::{block, control, length, place, stack};
 use nix::unistd::Pid;
 
 use super::pages::Pages;
 use crate::snapshot::Loss;
-use crate::trace::{BlockRecord, read};
+use crate::trace::{BadFreeRecord, BlockRecord, read};
 
 /// Most frames that a call stack may have, whichever the recorder is. The ledger is compiled without
 /// other crates and says it for itself.
@@ -27,8 +27,8 @@ pub struct Ledger {
 pub enum Entry {
     /// The address was allocated, and this is what is known of it.
     Block(u64, BlockRecord),
-    /// A free of what was not allocated: address, whether it had been freed, number of the call stack.
-    BadFree(u64, bool, u64),
+    /// A free of what was not allocated.
+    BadFree(BadFreeRecord),
 }
 
 impl Ledger {
@@ -117,16 +117,23 @@ impl Entry {
     fn of(record: &[u8; block::WORDS * 8]) -> Option<Self> {
         let (words, _) = record.as_chunks::<8>();
         let [address, size, flags, time, stack] = std::array::from_fn(|word| u64::from_ne_bytes(words[word]));
-        let stack = stack & u64::from(u32::MAX);
+        let lower = |word: u64| word & u64::from(u32::MAX);
         if flags & block::BAD_FREE != 0 {
-            return Some(Self::BadFree(address, flags & block::DOUBLE != 0, stack));
+            let mut words: BadFreeRecord = [0; bad_free::WORDS];
+            words[bad_free::ADDRESS] = address;
+            words[bad_free::DOUBLE] = u64::from(flags & block::DOUBLE != 0);
+            words[bad_free::STACK] = lower(stack);
+            // In the place of a size: the block's word of call stacks.
+            words[bad_free::ALLOCATED] = lower(size);
+            words[bad_free::FREED] = size >> 32;
+            return Some(Self::BadFree(words));
         }
         let live = if flags & block::LIVE != 0 { common::FLAG_LIVE } else { 0 };
         let window = if flags & block::WINDOW != 0 { common::FLAG_WINDOW } else { 0 };
         let mut words: BlockRecord = [0; common::WORDS];
         words[common::SIZE] = size;
         words[common::FLAGS] = flags >> 32 << 32 | live | window;
-        words[common::STACK] = stack;
+        words[common::STACK] = lower(stack);
         words[common::TIME] = time;
         (address != 0).then_some(Self::Block(address, words))
     }

@@ -133,6 +133,7 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     snapshot.bad_frees = recorded.bad_frees;
     for free in &mut snapshot.bad_frees {
         free.stack = free.stack.and_then(|key| indices[key]);
+        free.before = free.before.map(|key| indices[key]);
     }
     snapshot.blocks = recorded.blocks;
     snapshot.blocks.map_stacks(|key| indices[key]);

@@ -7,8 +7,8 @@ use nix::unistd::Pid;
 
 use super::ledger::{Entry, Ledger};
 use super::stacks::Keys;
-use crate::snapshot::{BadFree, Block, Blocks, Loss};
-use crate::trace::{BlockRecord, Kernel, Process, ProcessRecord};
+use crate::snapshot::{BadFree, Before, Block, Blocks, Loss};
+use crate::trace::{BadFreeRecord, BlockRecord, Kernel, Process, ProcessRecord};
 
 /// The records of one process.
 pub enum Records<'a> {
@@ -52,16 +52,13 @@ impl<'a> Records<'a> {
                         record.into_iter().for_each(|record| recorded.add(address, &record));
                     }
                 }
-                for record in kernel.bad_frees(*pid, counters) {
-                    let double = record[bad_free::DOUBLE] != 0;
-                    recorded.add_bad_free(record[bad_free::ADDRESS], double, record[bad_free::STACK]);
-                }
+                kernel.bad_frees(*pid, counters).iter().for_each(|record| recorded.add_bad_free(record));
                 recorded.forget_unknown_frees(counters[process::LOST_BLOCKS] != 0);
             }
             Self::Ledger(ledger) => {
                 ledger.entries(|entry| match entry {
                     Entry::Block(address, record) => recorded.add(address, &record),
-                    Entry::BadFree(address, double, stack) => recorded.add_bad_free(address, double, stack),
+                    Entry::BadFree(record) => recorded.add_bad_free(&record),
                 });
                 recorded.forget_unknown_frees(!ledger.losses().is_empty());
             }
@@ -146,8 +143,15 @@ impl Recorded {
         }
     }
 
-    fn add_bad_free(&mut self, address: u64, double: bool, stack: u64) {
-        self.bad_frees.push(BadFree { address, double, stack: self.keys.number(stack) });
+    fn add_bad_free(&mut self, record: &BadFreeRecord) {
+        let [stack, allocated, freed] = [bad_free::STACK, bad_free::ALLOCATED, bad_free::FREED]
+            .map(|word| self.keys.number(record[word]));
+        self.bad_frees.push(BadFree {
+            address: record[bad_free::ADDRESS],
+            double: record[bad_free::DOUBLE] != 0,
+            stack,
+            before: Before { allocated, freed },
+        });
     }
 
     /// A block that found no room is freed as one that never was.

@@ -108,6 +108,7 @@ mod tests {
                 stack: Some(stack),
                 below: Measure::default(),
                 held_by: None,
+                before: crate::snapshot::Before::default(),
             };
             assert_eq!(is_symbolizer_cache(&finding), removed, "{functions:?}");
         }

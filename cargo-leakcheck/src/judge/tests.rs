@@ -23,6 +23,7 @@ fn findings(list: &[(FindingKind, u64, u64)]) -> Vec<Finding<Vec<Frame>>> {
         stack: None,
         below: Measure::default(),
         held_by: None,
+        before: crate::snapshot::Before::default(),
     };
     list.iter().map(finding).collect()
 }

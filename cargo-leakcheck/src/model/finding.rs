@@ -1,5 +1,5 @@
 use super::{Measure, Ran};
-use crate::snapshot::Loss;
+use crate::snapshot::{Before, Loss};
 
 /// What is wrong with some blocks. The words are those of `ARCHITECTURE.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -33,6 +33,8 @@ pub struct Finding<S> {
     pub below: Measure,
     /// For still reachable blocks: the only running thread that holds them.
     pub held_by: Option<String>,
+    /// For double frees: what had become of the block before.
+    pub before: Before<S>,
 }
 
 /// One frame of a call stack; an inlined call is a frame of its own.

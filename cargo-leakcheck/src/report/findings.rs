@@ -6,6 +6,7 @@ use super::excerpt::Sources;
 use super::{View, stack, text};
 use crate::model::{CheckedTest, Finding, FindingKind, Frame, Measure};
 use crate::options::Count;
+use crate::snapshot::Before;
 use crate::symbolize::site;
 
 /// Findings of one test shown to people, unless all are asked for. The largest come first, and a
@@ -75,9 +76,24 @@ fn render_one(finding: &Finding<Vec<Frame>>, view: &View, sources: &Sources, ren
         Some(frames) => stack::lines(frames, &view.own, view.full_stacks),
         None => vec!["the call stack was not recorded".to_owned()],
     };
-    for line in lines {
-        rendered += "\n    ";
-        rendered += &line;
+    let mut parts = vec![(None, lines)];
+    if finding.kind == FindingKind::DoubleFree {
+        let lines = |frames: &Option<Vec<Frame>>, otherwise: &str| match frames {
+            Some(frames) => stack::lines(frames, &view.own, view.full_stacks),
+            None => vec![otherwise.to_owned()],
+        };
+        let Before { allocated, freed } = &finding.before;
+        parts.push((Some("freed first"), lines(freed, "not noted; use --free-stacks")));
+        parts.push((Some("allocated"), lines(allocated, "outside of the test's body")));
+    }
+    for (title, lines) in parts {
+        if let Some(title) = title {
+            rendered += &format!("\n   {title}:");
+        }
+        for line in lines {
+            rendered += "\n    ";
+            rendered += &line;
+        }
     }
     rendered + "\n"
 }
@@ -157,6 +173,24 @@ definitely lost: 4096 B in 1 block
         let title = "definitely lost: 24 B in 1 block, and 72 B in 3 blocks below, held by thread wor\\nker";
         let expected = format!("{title}\n    the call stack was not recorded\n");
         assert_eq!(rendered(finding, &testing::view()), expected);
+    }
+
+    #[test]
+    fn a_double_free_shows_what_was_before() {
+        let mut finding = testing::finding(FindingKind::DoubleFree, 0);
+        let stack = |line| {
+            let mut frames = testing::finding(FindingKind::DoubleFree, 0).stack.unwrap();
+            frames[1].line = Some(line);
+            Some(frames)
+        };
+        finding.before = Before { allocated: stack(3), freed: stack(5) };
+        let text = rendered(finding.clone(), &testing::view());
+        let (first, rest) = text.split_once("\n   freed first:\n").unwrap();
+        let (freed, allocated) = rest.split_once("\n   allocated:\n").unwrap();
+        assert!(first.contains(":12:9)") && freed.contains(":5:9)") && allocated.contains(":3:9)"), "{text}");
+        finding.before = Before::default();
+        let text = rendered(finding, &testing::view());
+        assert!(text.contains("   freed first:\n    not noted; use --free-stacks\n"), "{text}");
     }
 
     #[test]

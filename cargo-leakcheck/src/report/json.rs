@@ -106,6 +106,10 @@ struct Found<'a> {
     held_by: Option<&'a str>,
     site: Option<Site<'a>>,
     stack: Option<Vec<StackFrame<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freed_first: Option<Vec<StackFrame<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocated: Option<Vec<StackFrame<'a>>>,
 }
 
 #[derive(Serialize)]
@@ -211,6 +215,7 @@ fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
         inlined: frame.inlined,
         own: frame.own,
     };
+    let frames = |stack: &'a Vec<Frame>| stack.iter().map(frame).collect();
     let site = finding.stack.as_deref().and_then(|frames| site(frames, &view.own));
     Found {
         kind: finding.kind,
@@ -219,7 +224,9 @@ fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
         below: finding.below,
         held_by: finding.held_by.as_deref(),
         site: site.and_then(|f| Some(Site { file: shown(&f.file)?, line: f.line, column: f.column })),
-        stack: finding.stack.as_ref().map(|frames| frames.iter().map(frame).collect()),
+        stack: finding.stack.as_ref().map(frames),
+        freed_first: finding.before.freed.as_ref().map(frames),
+        allocated: finding.before.allocated.as_ref().map(frames),
     }
 }
 

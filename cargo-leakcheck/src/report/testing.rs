@@ -69,7 +69,14 @@ pub fn finding(kind: FindingKind, bytes: u64) -> Finding<Vec<Frame>> {
         ..Frame::default()
     };
     let measure = Measure { bytes, blocks: 1 };
-    Finding { kind, measure, stack: Some(vec![std, own]), below: Measure::default(), held_by: None }
+    Finding {
+        kind,
+        measure,
+        stack: Some(vec![std, own]),
+        below: Measure::default(),
+        held_by: None,
+        before: crate::snapshot::Before::default(),
+    }
 }
 
 /// A leaking test.

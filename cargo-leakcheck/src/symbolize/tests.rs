@@ -130,7 +130,14 @@ fn run(command: &mut Command) -> String {
 }
 
 fn finding(stack: Option<usize>, kind: FindingKind, bytes: u64) -> Finding<usize> {
-    Finding { kind, measure: Measure { bytes, blocks: 1 }, stack, below: Measure::default(), held_by: None }
+    Finding {
+        kind,
+        measure: Measure { bytes, blocks: 1 },
+        stack,
+        below: Measure::default(),
+        held_by: None,
+        before: crate::snapshot::Before::default(),
+    }
 }
 
 fn explain(symbolizer: &mut Symbolizer, mappings: &[Mapping], address: u64) -> Vec<Frame> {

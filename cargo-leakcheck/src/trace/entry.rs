@@ -126,12 +126,13 @@ fn plant(
     }
     // The second word of the list is its first module, whose address is the handle of the program.
     record[thread::PROGRAM] = memory::read_word(process.pid, modules + 8).unwrap_or(0);
+    record[thread::NOTES] = u64::from(process.notes_frees);
     record[thread::IN_WINDOW] = 0;
     steering.set_thread(process.pid, &record)?;
 
     let mut malloc = first.range.start + libraries.malloc;
     if let Some(ledger) = &process.ledger {
-        let (control, enter) = ledger.introduce(process.pid, &mappings)?;
+        let (control, enter) = ledger.introduce(process.pid, &mappings, process.notes_frees)?;
         malloc = enter;
         let blocks = control + leakcheck_preload::layout::control::BLOCKS as u64 * 8;
         steering.introduce(process.pid, &mappings, blocks)?;

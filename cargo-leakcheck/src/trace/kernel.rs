@@ -23,6 +23,8 @@ use crate::sys::{self, SharedBits};
 pub type ProcessRecord = [u64; process::WORDS];
 /// Words of a thread record.
 pub type ThreadRecord = [u64; thread::WORDS];
+/// Words of the record of a bad free.
+pub type BadFreeRecord = [u64; bad_free::WORDS];
 /// Words of a block record.
 pub type BlockRecord = [u64; block::WORDS];
 
@@ -34,7 +36,7 @@ pub struct Kernel {
     processes: Table<u32, ProcessRecord>,
     blocks: Table<[u64; 2], BlockRecord>,
     stacks: Table<[u64; 2], [u64; stack::WORDS]>,
-    bad_frees: Table<[u64; 2], [u64; bad_free::WORDS]>,
+    bad_frees: Table<[u64; 2], BadFreeRecord>,
     log: Table<[u32; 2], [u64; LOG_PAGE_WORDS]>,
     /// Which threads are in the window, for the ledger.
     window: SharedBits,
@@ -141,7 +143,7 @@ impl Kernel {
         let parent = self.thread(parent)?;
         let mut record = [0; thread::WORDS];
         let ranges = [thread::LIBC_START, thread::LIBC_SIZE, thread::CXX_START, thread::CXX_SIZE];
-        for word in ranges.into_iter().chain([thread::PROGRAM, thread::IN_WINDOW]) {
+        for word in ranges.into_iter().chain([thread::PROGRAM, thread::NOTES, thread::IN_WINDOW]) {
             record[word] = parent[word];
         }
         self.set_thread(thread, &record)
@@ -200,7 +202,7 @@ impl Kernel {
     }
 
     /// The bad frees of a process.
-    pub fn bad_frees(&self, pid: Pid, counters: &ProcessRecord) -> Vec<[u64; bad_free::WORDS]> {
+    pub fn bad_frees(&self, pid: Pid, counters: &ProcessRecord) -> Vec<BadFreeRecord> {
         (0..counters[process::BAD_FREES])
             .map_while(|number| self.bad_frees.get(&block_key(pid, number)).ok())
             .collect()

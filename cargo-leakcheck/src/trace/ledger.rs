@@ -81,7 +81,12 @@ impl Ledger {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn introduce(&self, pid: Pid, mappings: &[Mapping]) -> std::result::Result<(u64, u64), String> {
+    pub fn introduce(
+        &self,
+        pid: Pid,
+        mappings: &[Mapping],
+        notes_frees: bool,
+    ) -> std::result::Result<(u64, u64), String> {
         let first = mappings.iter().find(|mapping| mapping.path == self.path && mapping.offset == 0);
         let start = first.ok_or("the ledger was not loaded")?.range.start;
         let words = start + self.control;
@@ -101,6 +106,7 @@ impl Ledger {
         let written = fits
             && write(control::MODULES, &modules)
             && write(control::TABLE_PATH, &path)
+            && write(control::NOTES, &u64::from(notes_frees).to_ne_bytes())
             && write(control::TABLE, &self.table.bytes.to_ne_bytes());
         if written { Ok((words, start + self.enter)) } else { Err("its ledger cannot be written".into()) }
     }

@@ -19,7 +19,7 @@ mod sites;
 mod steering;
 pub mod unwind;
 
-pub(crate) use kernel::{BlockRecord, Kernel, ProcessRecord, ThreadRecord};
+pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use memory::{read, read_into, read_protected, read_word};
 pub(crate) use process::Process;
 pub(crate) use steering::Steering;

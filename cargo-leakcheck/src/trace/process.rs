@@ -122,6 +122,8 @@ pub struct Process {
     pub history: Vec<Mapping>,
     /// Address of the canary block.
     pub canary: Option<u64>,
+    /// It is noted where blocks are freed.
+    pub notes_frees: bool,
     /// The ledger, where that is the recorder.
     pub ledger: Option<Arc<Ledger>>,
     /// Address of its control words, once it works.
@@ -181,6 +183,7 @@ impl Process {
             finished: Vec::new(),
             history: Vec::new(),
             canary: None,
+            notes_frees: false,
             ledger: ledger.cloned(),
             control: None,
             losses,

@@ -11,6 +11,7 @@ mod bad_input;
 mod documents;
 mod exec;
 mod fixtures;
+mod frees;
 mod inside;
 mod interrupt;
 mod processes;
@@ -41,7 +42,8 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 6] = [
+    let lists: [&[NamedTrial]; 7] = [
+        frees::TRIALS,
         bad_input::TRIALS,
         exec::TRIALS,
         inside::TRIALS,

@@ -3,7 +3,7 @@
 use super::image::Memory;
 use super::{Heap, finding, leak_root};
 use crate::model::{Finding, FindingKind::*};
-use crate::snapshot::{BadFree, RootKind};
+use crate::snapshot::{BadFree, Before, RootKind};
 
 #[test]
 fn nothing_alive() {
@@ -101,7 +101,7 @@ fn bad_frees_are_grouped_by_stack_and_need_no_block() {
     for (double, stack) in
         [(false, Some(3)), (true, Some(1)), (true, None), (true, Some(1)), (false, Some(2))]
     {
-        heap.0.bad_frees.push(BadFree { address: 0x1000, double, stack });
+        heap.0.bad_frees.push(BadFree { address: 0x1000, double, stack, before: Before::default() });
     }
     heap.check(&[
         finding(DoubleFree, 1, 0, 2),

@@ -7,7 +7,7 @@ mod oracle;
 mod random;
 
 use crate::model::{Finding, FindingKind, Measure};
-use crate::snapshot::{Block, RootKind};
+use crate::snapshot::{Before, Block, RootKind};
 use image::{Image, Memory};
 
 /// A snapshot in the making.
@@ -64,7 +64,14 @@ impl Heap {
 /// A finding of one or more blocks with the given call stack.
 fn finding(kind: FindingKind, stack: usize, bytes: u64, blocks: u64) -> Finding<usize> {
     let measure = Measure { bytes, blocks };
-    Finding { kind, measure, stack: Some(stack), below: Measure::default(), held_by: None }
+    Finding {
+        kind,
+        measure,
+        stack: Some(stack),
+        below: Measure::default(),
+        held_by: None,
+        before: Before::default(),
+    }
 }
 
 /// A definitely lost block with something below.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::image::{Image, Memory};
 use crate::model::{Finding, FindingKind, Measure};
-use crate::snapshot::{Block, RootKind};
+use crate::snapshot::{Before, Block, RootKind};
 
 type Set = BTreeSet<usize>;
 
@@ -62,9 +62,14 @@ pub(super) fn classify(image: &Image) -> Vec<Finding<usize>> {
                 finding.measure.add(bytes);
                 finding.below = finding.below + below;
             }
-            None => {
-                findings.push(Finding { kind, stack, held_by, measure: Measure { bytes, blocks: 1 }, below })
-            }
+            None => findings.push(Finding {
+                kind,
+                stack,
+                held_by,
+                measure: Measure { bytes, blocks: 1 },
+                below,
+                before: Before::default(),
+            }),
         }
     };
     let none = Measure::default();

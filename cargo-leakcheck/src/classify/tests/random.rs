@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::image::{Image, Memory};
 use super::oracle;
-use crate::snapshot::{BadFree, Block, RootKind};
+use crate::snapshot::{BadFree, Before, Block, RootKind};
 
 /// A word that may refer to a block; blocks are numbers to be taken modulo their count.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ fn image() -> impl Strategy<Value = Image> {
             write(&mut memory, &words, &image.blocks);
             image.roots.push((kind, memory));
         }
-        let bad_free = |(double, stack)| BadFree { address: 1, double, stack };
+        let bad_free = |(double, stack)| BadFree { address: 1, double, stack, before: Before::default() };
         image.bad_frees = bad_frees.into_iter().map(bad_free).collect();
         image
     })

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::report::testing;
+use crate::snapshot::Before;
 
 fn document(tests: Vec<CheckedTest>) -> Value {
     serde_json::from_slice(&Json.bytes(&testing::run(tests), &testing::view())).unwrap()
@@ -19,6 +20,10 @@ fn valid(document: &Value) -> Result<(), String> {
 fn all() -> Vec<CheckedTest> {
     let mut lost = testing::leaking("lost");
     lost.memory.findings[0].stack = None;
+    let mut twice = testing::leaking("twice");
+    let finding = testing::finding(FindingKind::DoubleFree, 0);
+    let before = Before { allocated: finding.stack.clone(), freed: finding.stack.clone() };
+    twice.memory.findings = vec![Finding { before, ..finding }];
     let mut unknown = testing::leaking("unknown");
     let frames = unknown.memory.findings[0].stack.as_mut().unwrap();
     *frames = vec![Frame { address: 7, ..Frame::default() }];
@@ -27,6 +32,7 @@ fn all() -> Vec<CheckedTest> {
         testing::failing("fails"),
         lost,
         unknown,
+        twice,
         testing::test("segv", Outcome::Signalled { signal: 11 }, Verdict::Incomplete(vec![Loss::Exec])),
         testing::test("slow", Outcome::TimedOut, Verdict::NotChecked("cache".into())),
         testing::test("gone", Outcome::NotStarted { reason: "x".into() }, Verdict::Clean),

@@ -5,11 +5,11 @@ use nix::unistd::Pid;
 
 use super::{Follower, end_group, finish, proceed};
 use crate::harvest;
-use crate::model::{Outcome, Window};
+use crate::model::{Outcome, Stdio, Window};
 use crate::snapshot::Loss;
 use crate::sys::{self, Stop};
 use crate::trace::process::{Phase, Thread};
-use crate::trace::{Event, entry};
+use crate::trace::{Event, Traced, entry};
 
 const SYS_EXIT: u64 = 60;
 
@@ -238,7 +238,34 @@ impl Follower<'_> {
         self.forget(owner);
         let process = self.processes.remove(&owner).expect("it was just there");
         self.owners.retain(|_, other| *other != owner);
-        (self.sink)(Event::Finished(Box::new(finish(process, outcome, self.interrupted))));
+        self.finished(finish(process, outcome, self.interrupted));
+    }
+
+    /// A test has ended. One that has freed a block twice is run once more, to see where it does so first:
+    /// to note the call stacks of all frees takes time that other tests need not spend.
+    fn finished(&mut self, traced: Traced) {
+        let number = traced.number;
+        let misses = |traced: &Traced| {
+            let frees = &traced.ran.memory.bad_frees;
+            frees.iter().any(|free| free.before.allocated.is_some() && free.before.freed.is_none())
+        };
+        let notes =
+            |traced: &Traced| traced.ran.memory.bad_frees.iter().any(|free| free.before.freed.is_some());
+        let result = match self.again.remove(&number) {
+            // A program of the user's own choice may do something that it must not do twice.
+            None if misses(&traced)
+                && !self.options.free_stacks
+                && !self.interrupted
+                && traced.ran.test.stdio == Stdio::Captured =>
+            {
+                self.again.insert(number, traced);
+                self.queue.push_front(number);
+                return;
+            }
+            Some(first) if traced.interrupted || !notes(&traced) => first,
+            _ => traced,
+        };
+        (self.sink)(Event::Finished(Box::new(result)));
     }
 }
 

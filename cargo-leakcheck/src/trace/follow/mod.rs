@@ -45,6 +45,10 @@ pub struct Follower<'a> {
     early: Vec<Pid>,
     /// Processes made by a plain `clone` that are to be let go of as they stop.
     strangers: HashSet<Pid>,
+    /// Tests that are still to be run, by their places in the plan.
+    queue: VecDeque<usize>,
+    /// Tests that are run once more, with how they went first.
+    again: HashMap<usize, Traced>,
     interrupted: bool,
 }
 
@@ -84,6 +88,8 @@ impl<'a> Follower<'a> {
             owners: HashMap::new(),
             early: Vec::new(),
             strangers: HashSet::new(),
+            queue: VecDeque::new(),
+            again: HashMap::new(),
             interrupted: interrupts.requested(),
         })
     }
@@ -93,18 +99,18 @@ impl<'a> Follower<'a> {
     /// # Errors
     /// The system refuses a process or a descriptor; what was running is ended.
     pub fn run(mut self, tests: &[PlannedTest]) -> Result<bool> {
-        let mut queue: VecDeque<usize> = (0..tests.len()).collect();
+        self.queue = (0..tests.len()).collect();
         loop {
             while !self.interrupted
                 && self.processes.len() < self.options.jobs
-                && let Some(number) = queue.pop_front()
+                && let Some(number) = self.queue.pop_front()
             {
                 match self.start(number, &tests[number]) {
                     Ok(()) => {}
                     Err(error) if self.processes.is_empty() => return Err(error),
                     // No room for another one beside those that run.
                     Err(_) => {
-                        queue.push_front(number);
+                        self.queue.push_front(number);
                         break;
                     }
                 }
@@ -112,6 +118,9 @@ impl<'a> Follower<'a> {
             if self.processes.is_empty() {
                 // What tests have left behind outside of their process groups has become ours.
                 self.interrupts.end_children(Instant::now());
+                for (_, first) in std::mem::take(&mut self.again) {
+                    (self.sink)(Event::Finished(Box::new(first)));
+                }
                 return Ok(self.interrupted);
             }
             self.wait()?;
@@ -126,7 +135,10 @@ impl<'a> Follower<'a> {
     }
 
     fn start(&mut self, number: usize, test: &PlannedTest) -> Result<()> {
-        let process = Process::start(number, test, self.prepared, self.steering, &self.spawner, &self.null)?;
+        let mut process =
+            Process::start(number, test, self.prepared, self.steering, &self.spawner, &self.null)?;
+        let again = self.again.contains_key(&number);
+        process.notes_frees = again || self.options.free_stacks;
         let pid = process.pid;
         let options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT
@@ -143,7 +155,9 @@ impl<'a> Follower<'a> {
             drop(process);
             return Err(error);
         }
-        (self.sink)(Event::Started { number });
+        if !again {
+            (self.sink)(Event::Started { number });
+        }
         self.owners.insert(pid, pid);
         self.processes.insert(pid, process);
         Ok(())
