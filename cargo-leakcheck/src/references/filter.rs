@@ -56,13 +56,18 @@ impl Filter {
         (0..lead.min(bytes.len())).for_each(&mut one);
         let mut place = lead;
         while let Some(line) = bytes.get(place + BYTE..).and_then(|bytes| bytes.first_chunk::<SEEN>()) {
+            place += LINE;
+            // Much memory has never been written to.
+            if self.byte.0 > 0 && line.iter().fold(0, |all, byte| all | byte) == 0 {
+                continue;
+            }
             let (aligned, unaligned) = self.may_have(line);
+            let place = place - LINE;
             if unaligned {
                 (place..place + LINE).for_each(&mut one);
             } else if aligned {
                 (place..place + LINE).step_by(WORD).for_each(&mut one);
             }
-            place += LINE;
         }
         (place..bytes.len()).for_each(&mut one);
     }
