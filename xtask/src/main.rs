@@ -22,15 +22,8 @@ enum Task {
         /// How often each measurement is repeated
         #[arg(long, default_value_t = 7)]
         repeats: usize,
-        /// Only the cost of one malloc and free
-        #[arg(long, group = "part")]
-        pairs: bool,
-        /// Only the time of a whole run of many trivial tests
-        #[arg(long, group = "part")]
-        suite: bool,
-        /// Only the leak check at a process's exit
-        #[arg(long, group = "part")]
-        exit: bool,
+        /// Only this part
+        part: Option<Part>,
     },
 }
 
@@ -39,11 +32,7 @@ fn main() -> ExitCode {
         Task::Bpf { check: false } => xtask::bpf::rebuild(),
         Task::Bpf { check: true } => xtask::bpf::check(),
         Task::Ci => xtask::ci::run(),
-        Task::Bench { repeats, pairs, suite, exit } => {
-            let parts = [(pairs, Part::Pairs), (suite, Part::Suite), (exit, Part::Exit)];
-            let only = parts.into_iter().find(|(wanted, _)| *wanted);
-            xtask::bench::run(repeats, only.map(|(_, part)| part))
-        }
+        Task::Bench { repeats, part } => xtask::bench::run(repeats, part),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

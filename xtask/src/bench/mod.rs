@@ -1,25 +1,33 @@
 //! Costs, compared with other tools in one run on one machine: ratios are the result, times only
 //! explain them. No test depends on a time.
 
+mod crates;
 mod exit;
 mod pairs;
 mod suite;
 mod table;
+mod threads;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use clap::ValueEnum as _;
 
 use crate::command::{capture, cargo, find, run as must};
 use crate::{Result, repository};
 
 /// A part of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// One malloc and free.
+    /// One malloc and free
     Pairs,
-    /// A whole run of many trivial tests.
+    /// Two threads at once
+    Threads,
+    /// A whole run of many trivial tests
     Suite,
-    /// The leak check at a process's exit.
+    /// Whole runs of the tests of real crates; needs the network
+    Crates,
+    /// The leak check at a process's exit
     Exit,
 }
 
@@ -35,17 +43,16 @@ pub fn run(repeats: usize, only: Option<Part>) -> Result<()> {
     }
     let tool = build_tool()?;
     let folder = tempfile::tempdir()?;
-    let wanted = |part| only.is_none_or(|only| only == part);
-    if wanted(Part::Pairs) {
-        println!("{}", pairs::measure(&tool, folder.path(), repeats)?);
-    }
-    if wanted(Part::Suite) {
-        println!("{}", suite::measure(&tool, folder.path(), repeats)?);
-    }
-    if wanted(Part::Exit) {
-        for table in exit::measure(&tool, folder.path(), repeats)? {
-            println!("{table}");
-        }
+    let parts = only.map_or_else(|| Part::value_variants().to_vec(), |part| vec![part]);
+    for part in parts {
+        let tables = match part {
+            Part::Pairs => vec![pairs::measure(&tool, folder.path(), repeats)?],
+            Part::Threads => vec![threads::measure(&tool, folder.path(), repeats)?],
+            Part::Suite => vec![suite::measure(&tool, folder.path(), repeats)?],
+            Part::Crates => crates::measure(&tool, folder.path(), repeats)?,
+            Part::Exit => exit::measure(&tool, folder.path(), repeats)?,
+        };
+        tables.iter().for_each(|table| println!("{table}"));
     }
     Ok(())
 }

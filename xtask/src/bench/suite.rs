@@ -9,16 +9,23 @@ use crate::Result;
 use crate::command::{capture, cargo, find};
 
 const TESTS: usize = 500;
-const NEXTEST: &str = "cargo nextest run";
-const LEAKCHECK: &str = "cargo leakcheck";
+/// Names of the rows.
+pub const NEXTEST: &str = "cargo nextest run";
+pub const LEAKCHECK: &str = "cargo leakcheck";
 
 /// Measures both; `folder` is for the generated crate.
 pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
     let root = folder.join("trivial");
     generate(&root)?;
+    let title = format!("A whole run of {TESTS} trivial tests");
+    Ok(compare(tool, &root, title, repeats)?.bar(LEAKCHECK, NEXTEST, 1.0))
+}
+
+/// Measures both in a folder.
+pub fn compare(tool: &Path, root: &Path, title: String, repeats: usize) -> Result<Table> {
     let time = |command: &mut Command| -> Result<f64> {
         let start = Instant::now();
-        capture(clean(command).current_dir(&root))?;
+        capture(clean(command).current_dir(root))?;
         Ok(start.elapsed().as_secs_f64() * 1000.0)
     };
     let nextest = || time(cargo().args(["nextest", "run"]));
@@ -39,8 +46,7 @@ pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
         },
         Row { name: LEAKCHECK, measure: Box::new(leakcheck), required: true },
     ];
-    let title = format!("A whole run of {TESTS} trivial tests");
-    Ok(Table::measure(title, "ms", &rows, repeats)?.bar(LEAKCHECK, NEXTEST, 1.0))
+    Table::measure(title, "ms", &rows, repeats)
 }
 
 fn generate(root: &Path) -> Result<()> {
@@ -54,7 +60,7 @@ fn generate(root: &Path) -> Result<()> {
 }
 
 /// Takes out what the cargo that runs this program has put in.
-fn clean(command: &mut Command) -> &mut Command {
+pub fn clean(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO") && text != "CARGO_HOME" || text == "LD_LIBRARY_PATH" {
