@@ -172,6 +172,12 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
+    /// Blocks of threads that may not ask for their ids.
+    #[error("{} of threads that a filter keeps from asking for their ids (gettid); use --recorder uprobe", model::count(*.count, "block"))]
+    Nameless {
+        /// How many.
+        count: u64,
+    },
     /// Blocks beyond the number that can be told apart.
     #[error("{} not looked at: no more than {} can be told apart", model::count(*.count, "block"), Blocks::MAX)]
     Unnumbered {

@@ -120,7 +120,9 @@ pub fn allocated(address: usize, size: usize, frame: usize) {
     let id = thread.id();
     let mut flags = u64::from(id) << 32 | block::LIVE;
     let mut stack = 0;
-    if is_in_window(id) {
+    if id == 0 {
+        lost(control::NAMELESS);
+    } else if is_in_window(id) {
         flags |= block::WINDOW;
         stack = call_stack(frame);
     }

@@ -83,10 +83,10 @@ pub fn wipe_in_children(address: usize, bytes: usize) -> bool {
     unsafe { call(MADVISE, [address, bytes, WIPEONFORK, 0, 0, 0]) == 0 }
 }
 
-/// The calling thread's id.
+/// The calling thread's id, 0 where the process may not ask for it.
 pub fn thread_id() -> u32 {
     // SAFETY: no memory is involved.
-    unsafe { call(GETTID, [0; 6]) as u32 }
+    u32::try_from(unsafe { call(GETTID, [0; 6]) }).unwrap_or(0)
 }
 
 /// Reads words of this process; none where they cannot be read.

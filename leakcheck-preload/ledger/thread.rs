@@ -39,7 +39,7 @@ const fn factors() -> [u64; MAX_FRAMES] {
     factors
 }
 
-/// What a thread knows of itself: its id, 0 until it is asked for.
+/// What a thread knows of itself: its id, 0 until it could be asked for.
 #[repr(transparent)]
 pub struct Thread(AtomicU32);
 
@@ -110,8 +110,9 @@ pub unsafe fn walk(frame: usize, room: &mut Room) -> CallStack<'_> {
         unsafe { *frames.add(count) = address };
         hash = hash.wrapping_add(address.wrapping_mul(*factor));
         count += 1;
-        let caller = if sure && frames::keeps_pointer(address) && at.fp >= at.sp {
-            // SAFETY: by the table, `fp` is the frame pointer of code that has not returned.
+        let caller = if sure && frames::keeps_pointer(address) && is_near(at.fp, at) {
+            // SAFETY: by the table, `fp` is the frame pointer of code that has not returned; were it
+            // another number, it would still be one of the stack.
             let [fp, address] = unsafe { *(at.fp as *const [u64; 2]) };
             Some((address, Frame { sp: at.fp + 16, fp }))
         } else {
@@ -130,23 +131,30 @@ pub unsafe fn walk(frame: usize, room: &mut Room) -> CallStack<'_> {
 /// it would take.
 #[inline(never)]
 fn leave(address: u64, at: Frame, sure: &mut bool) -> Option<(u64, Frame)> {
-    match frames::way(address) {
-        // It is known as such only now.
-        Way::Pointer if *sure && at.fp >= at.sp => {
-            // SAFETY: as in `walk`.
-            let [fp, address] = unsafe { *(at.fp as *const [u64; 2]) };
-            Some((address, Frame { sp: at.fp + 16, fp }))
-        }
-        // SAFETY: by the table, the word is part of a live frame.
-        Way::Row(row) if *sure => row.caller(at, |place| Some(unsafe { *(place as *const u64) })),
-        Way::Row(row) => row.caller(at, |place| sys::read(place as usize).map(|[word]| word)),
+    let way = frames::way(address);
+    *sure &= !matches!(way, Way::Unknown);
+    let word = |place: u64| match *sure && is_near(place, at) {
+        // SAFETY: by the table, the word is part of a live frame, as in `walk`.
+        true => Some(unsafe { *(place as *const u64) }),
+        false => sys::read(place as usize).map(|[word]| word),
+    };
+    match way {
+        Way::Row(row) => row.caller(at, word),
+        Way::Pointer | Way::Unknown if at.fp < at.sp => None,
         Way::Pointer | Way::Unknown => {
-            *sure = false;
-            if at.fp < at.sp {
-                return None;
-            }
-            let [fp, address] = sys::read(at.fp as usize)?;
+            let [fp, address] = match *sure && is_near(at.fp, at) {
+                // SAFETY: as in `walk`.
+                true => unsafe { *(at.fp as *const [u64; 2]) },
+                false => sys::read(at.fp as usize)?,
+            };
             Some((address, Frame { sp: at.fp.checked_add(16)?, fp }))
         }
     }
+}
+
+/// Whether a place is little further up than a frame's end: on its stack, however small that is and whatever
+/// was taken for a frame pointer. Assembly code may use `rbp` for anything, and few frames are larger.
+#[inline(always)]
+fn is_near(place: u64, at: Frame) -> bool {
+    place.wrapping_sub(at.sp) < 16 << 10
 }

@@ -49,6 +49,8 @@ pub mod control {
     pub const TABLE: usize = 8;
     /// 1 when it is to be noted where blocks are freed; the tracer writes it.
     pub const NOTES: usize = 9;
+    /// Blocks of threads that may not ask for their ids: whether they count is not known.
+    pub const NAMELESS: usize = 10;
     /// Path of that table, ended by a zero byte; the tracer writes it.
     pub const TABLE_PATH: usize = 64;
     /// Where modules are that have rows in it; the tracer writes them: [`MODULE_WORDS`] each, which are

@@ -67,6 +67,10 @@ impl Layout {
             // Whatever `exit` and the handlers it ran have left on the stack is nobody's any more.
             let (pointer, registers) = match thread.exit {
                 Some([pointer, saved @ ..]) => (pointer, saved.to_vec()),
+                // Nothing comes behind these calls that could use what else is in registers.
+                None if [EXIT, EXIT_GROUP].contains(&thread.registers.orig_rax) => {
+                    (thread.registers.rsp, saved_words(&thread.registers).to_vec())
+                }
                 None => (thread.registers.rsp.saturating_sub(RED_ZONE), register_words(&thread.registers)),
             };
             let registers = registers.into_iter().flat_map(u64::to_ne_bytes).collect();
@@ -155,12 +159,17 @@ impl Layout {
     }
 }
 
+const EXIT: u64 = 60;
 const EXIT_GROUP: u64 = 231;
 
 fn register_words(r: &nix::libc::user_regs_struct) -> Vec<u64> {
     let scratch = [r.rax, r.rcx, r.rdx, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11];
-    let saved = [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15];
-    [&scratch[..], &saved[..]].concat()
+    [&scratch[..], &saved_words(r)].concat()
+}
+
+/// The registers that a function must preserve.
+fn saved_words(r: &nix::libc::user_regs_struct) -> [u64; 6] {
+    [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15]
 }
 
 /// The stack that contains `inside`: from the start of its mapping (a guard is below) to the end of

@@ -104,6 +104,7 @@ impl Ledger {
         for (word, loss) in [
             (control::LOST_BLOCKS, (|count| Loss::LedgerBlocks { count }) as fn(u64) -> Loss),
             (control::LOST_STACKS, |count| Loss::LedgerStacks { count }),
+            (control::NAMELESS, |count| Loss::Nameless { count }),
         ] {
             if self.control[word] > 0 {
                 losses.push(loss(self.control[word]));

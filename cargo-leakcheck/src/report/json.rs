@@ -242,7 +242,7 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::NoCanary { .. } => "no_canary",
         Loss::NoBody => "no_body",
         Loss::Allocator { .. } => "allocator",
-        Loss::Threads { .. } | Loss::Breakpoints { .. } => "threads",
+        Loss::Threads { .. } | Loss::Breakpoints { .. } | Loss::Nameless { .. } => "threads",
         Loss::Exec => "exec",
         Loss::Vanished { .. } => "vanished",
         Loss::Memory { .. } => "memory",

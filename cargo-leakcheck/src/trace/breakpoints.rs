@@ -25,12 +25,16 @@ use super::places::{Armed, Places};
 use super::prepare::Library;
 use super::sites::Site;
 use crate::error::{Error, Result};
+use crate::harvest;
 use crate::snapshot::Mapping;
 use crate::sys::{self, SharedBits};
 
 /// libtest catches a test's panic within so many bytes of stack of the call of its body, as the eBPF
 /// program has it.
 const NEAR: u64 = 16 << 10;
+
+/// Why a look into a process has failed.
+const CLOSED: &str = "its memory cannot be read (prctl(PR_SET_DUMPABLE)?)";
 
 /// More than the name of a function of the allocator has.
 const LONGEST: usize = 16;
@@ -49,7 +53,8 @@ pub struct Breakpoints {
 struct Steered {
     counters: ProcessRecord,
     places: Places,
-    bypass: Bypass,
+    /// Once it has come to its entry point.
+    bypass: Option<Bypass>,
 }
 
 /// A thread.
@@ -99,8 +104,7 @@ impl Breakpoints {
 
     /// Starts to follow a process by its first thread.
     pub fn add_process(&mut self, pid: Pid, in_window: bool) {
-        let steered =
-            Steered { counters: [0; process::WORDS], places: Places::default(), bypass: Bypass::default() };
+        let steered = Steered { counters: [0; process::WORDS], places: Places::default(), bypass: None };
         self.processes.insert(pid, steered);
         let mut record = [0; thread::WORDS];
         record[thread::IN_WINDOW] = u64::from(in_window);
@@ -157,15 +161,20 @@ impl Breakpoints {
         let Some(steered) = self.processes.get_mut(&pid) else { return };
         steered.counters[process::LEDGER] = ledger;
         steered.places = Places::of(&self.files, mappings);
-        steered.bypass = Bypass::new(mappings);
+        steered.bypass = Some(Bypass::new(mappings));
     }
 
     /// Looks for libraries whose calls of the allocator the ledger does not see, before one is unloaded
     /// and at the end. `reader` is a thread that is stopped.
-    pub fn look(&mut self, pid: Pid, reader: Pid, mappings: &[Mapping], libc: &Library) {
-        if let Some(steered) = self.processes.get_mut(&pid) {
-            steered.counters[process::BYPASSED] += steered.bypass.count(reader, mappings, libc);
+    ///
+    /// # Errors
+    /// Its memory is closed to us.
+    pub fn look(&mut self, pid: Pid, reader: Pid, libc: &Library) -> std::result::Result<(), String> {
+        if let Some(Steered { counters, bypass: Some(bypass), .. }) = self.processes.get_mut(&pid) {
+            let mappings = harvest::mappings(reader).map_err(|_| CLOSED)?;
+            counters[process::BYPASSED] += bypass.count(reader, &mappings, libc).ok_or(CLOSED)?;
         }
+        Ok(())
     }
 
     /// Sets the breakpoints that a stopped thread needs next.
@@ -218,10 +227,11 @@ impl Breakpoints {
         } else if Some(registers.rip) == steered.places.unload {
             return Ok(Some(Hit::Unload));
         } else if steered.places.lookups.contains(&registers.rip) {
-            steered.counters[process::LOOKED_UP] += u64::from(asks_around(id, record, registers));
+            let asks = asks_around(id, record, registers).ok_or(CLOSED)?;
+            steered.counters[process::LOOKED_UP] += u64::from(asks);
             return Ok(Some(Hit::Other));
         } else if body == 0 {
-            let back = read_word(id, sp).ok_or("its memory cannot be read")?;
+            let back = read_word(id, sp).ok_or(CLOSED)?;
             followed.back = back;
             record[thread::BODY_SP] = sp;
             record[thread::IN_WINDOW] = 1;
@@ -250,11 +260,14 @@ fn is_end(registers: &Registers, back: u64, body: u64) -> bool {
 
 /// Whether a handle is asked for a function of the allocator, as the eBPF program has it: the program's
 /// own finds the ledger's, like `RTLD_DEFAULT`; `RTLD_NEXT` is for libraries that take the allocator over.
-fn asks_around(id: Pid, record: &ThreadRecord, registers: &Registers) -> bool {
-    let (handle, name) = (registers.rdi, read(id, registers.rsi, LONGEST));
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-    ![0, u64::MAX, record[thread::PROGRAM]].contains(&handle)
-        && FUNCTIONS.iter().any(|function| function.as_bytes() == name)
+/// None if its memory is closed to us.
+fn asks_around(id: Pid, record: &ThreadRecord, registers: &Registers) -> Option<bool> {
+    if [0, u64::MAX, record[thread::PROGRAM]].contains(&registers.rdi) {
+        return Some(false);
+    }
+    let name = read(id, registers.rsi, LONGEST);
+    let name = name.split(|byte| *byte == 0).next().filter(|_| !name.is_empty())?;
+    Some(FUNCTIONS.iter().any(|function| function.as_bytes() == name))
 }
 
 /// Remembers where `exit` was called: from there down the stack holds nothing of the program's.

@@ -27,7 +27,6 @@ pub const FUNCTIONS: [&str; 10] = [
 ];
 
 /// What has been seen of a process's modules.
-#[derive(Default)]
 pub struct Bypass {
     /// Modules that need no look: those that it had at its entry point, and those that were counted.
     known: HashSet<String>,
@@ -41,9 +40,9 @@ impl Bypass {
         Self { known: modules(mappings).map(|mapping| mapping.path.clone()).collect(), slots: HashMap::new() }
     }
 
-    /// How many modules pass the ledger by that have not been counted before. `reader` is
-    /// a thread that is stopped, `libc` the C library that the ledger calls.
-    pub fn count(&mut self, reader: Pid, mappings: &[Mapping], libc: &Library) -> u64 {
+    /// How many modules pass the ledger by that have not been counted before; none if the memory cannot be
+    /// read. `reader` is a thread that is stopped, `libc` the C library that the ledger calls.
+    pub fn count(&mut self, reader: Pid, mappings: &[Mapping], libc: &Library) -> Option<u64> {
         let code: Vec<Range<u64>> = modules(mappings)
             .filter(|mapping| mapping.path == libc.path)
             .map(|mapping| mapping.range.clone())
@@ -55,19 +54,20 @@ impl Bypass {
                 let start =
                     mappings.iter().filter(|other| other.path == *path).map(|other| other.range.start);
                 let start = start.min().unwrap_or(0);
-                let targets = slots.iter().filter_map(|slot| read_word(reader, start.wrapping_add(*slot)));
-                targets.into_iter().any(|target| code.iter().any(|code| code.contains(&target)))
+                let targets = slots.iter().map(|slot| read_word(reader, start.wrapping_add(*slot)));
+                let targets = targets.collect::<Option<Vec<u64>>>()?;
+                Some(targets.iter().any(|target| code.iter().any(|code| code.contains(target))))
             };
             if self.known.contains(path) {
                 continue;
             }
             let slots = self.slots.entry(path.clone()).or_insert_with(|| slots(path).unwrap_or_default());
-            if path.ends_with("/libc.so.6") || passes(slots) {
+            if path.ends_with("/libc.so.6") || passes(slots)? {
                 self.known.insert(path.clone());
                 count += 1;
             }
         }
-        count
+        Some(count)
     }
 }
 

@@ -164,19 +164,30 @@ fn resume(pid: Pid, breakpoint: Breakpoint, registers: nix::libc::user_regs_stru
     let _ = setregs(pid, registers);
 }
 
-/// Takes the private libraries, the last variable, out of the environment on the initial stack, whose
-/// layout is that of the System V ABI: argument count, arguments, 0, environment, 0. Where the
-/// variable is, and how long.
+/// Takes the private libraries, the last two variables, out of the environment on the initial stack,
+/// whose layout is that of the System V ABI: argument count, arguments, 0, environment, 0, auxiliary
+/// vector. Where their texts are, and how long.
+///
+/// The words of the second one and of the old end become an entry of the auxiliary vector that means
+/// nothing: programs look for that behind the environment.
 fn hide(pid: Pid, stack: u64) -> (u64, usize) {
+    const AT_IGNORE: u64 = 1;
     let bytes = memory::read(pid, stack, ENVIRONMENT_BYTES);
     let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of 8")));
     let Some(count) = words.clone().next() else { return (0, 0) };
     let variables = words.enumerate().skip(count as usize + 2).take_while(|(_, pointer)| *pointer != 0);
-    let Some((index, pointer)) = variables.last() else { return (0, 0) };
-    let text = pointer.checked_sub(stack).and_then(|start| bytes.get(start as usize..)).unwrap_or_default();
-    let length = text.iter().position(|byte| *byte == 0).unwrap_or(0);
-    if !text.starts_with(PRELOAD.as_bytes()) || !memory::write(pid, stack + index as u64 * 8, &[0; 8]) {
+    let variables: Vec<(usize, u64)> = variables.collect();
+    let [.., (index, first), (_, second)] = variables[..] else { return (0, 0) };
+    let text = |pointer: u64| {
+        let text =
+            pointer.checked_sub(stack).and_then(|start| bytes.get(start as usize..)).unwrap_or_default();
+        &text[..text.iter().position(|byte| *byte == 0).unwrap_or(0)]
+    };
+    let ours = text(first).starts_with(PRELOAD.as_bytes()) && text(first) == text(second);
+    let words = [0, AT_IGNORE, 0].map(u64::to_ne_bytes).concat();
+    if !ours || !memory::write(pid, stack + index as u64 * 8, &words) {
         return (0, 0);
     }
-    (pointer, length)
+    // The kernel has written the texts one behind the other (fs/exec.c, `copy_strings`).
+    (first, (second - first) as usize + text(second).len())
 }

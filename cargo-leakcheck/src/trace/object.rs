@@ -35,7 +35,10 @@ pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
     let mut object = Object::parse(OBJECT).map_err(|error| invalid(&error))?;
     let mut tables = HashMap::new();
     let mut definitions = Vec::new();
-    for (name, mut map) in object.maps.drain() {
+    // One order, so that a refusal has one reason.
+    let mut maps: Vec<_> = object.maps.drain().collect();
+    maps.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    for (name, mut map) in maps {
         // Constants are for this tool to read, not for the programs.
         if map.section_kind() == EbpfSectionKind::Rodata {
             continue;

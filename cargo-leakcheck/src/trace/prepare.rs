@@ -198,13 +198,13 @@ impl Prepared {
         let own = (binary.path.clone(), self.module(&binary.path, &code));
         self.modules(&binary.directory, Utf8Path::from_path(interpreter).into_iter())?;
         for (path, facts) in others.into_iter().chain([own]) {
+            if facts.is_allocator && path != binary.path {
+                unseen = unseen.or_else(|| Some(format!("{path} has a malloc of its own")));
+                allocators.push(path.clone());
+            }
             if facts.passes_ledger && self.recorder != Recorder::Uprobe {
                 let reason = || format!("{path} calls functions like __libc_malloc; use --recorder uprobe");
                 unseen = unseen.or_else(|| Some(reason()));
-            }
-            if facts.is_allocator && path != binary.path {
-                unseen = unseen.or_else(|| Some(format!("{path} has a malloc of its own")));
-                allocators.push(path);
             }
         }
         // The ledger has the callers of the C++ library by itself.

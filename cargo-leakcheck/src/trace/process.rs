@@ -192,14 +192,14 @@ impl Process {
     }
 }
 
-/// The test's environment, and as its last variable the libraries to preload: the loader takes the
-/// last one of a name. `entry` takes it out again.
+/// The test's environment, and as its last two variables the libraries to preload: the loader takes the
+/// last one of a name. `entry` takes them out again, and needs the room of two.
 fn environment(test: &PlannedTest, libraries: Option<&Libraries>, ledger: Option<&Ledger>) -> Vec<CString> {
     let mut variables = test.binary.environment.clone();
     if let Some(libraries) = libraries {
         let theirs = variables.iter().rev().find(|(name, value)| name == PRELOAD && !value.is_empty());
         let preload = libraries.preload(ledger, theirs.map(|(_, value)| &**value));
-        variables.push((PRELOAD.into(), preload));
+        variables.extend([(PRELOAD.into(), preload.clone()), (PRELOAD.into(), preload)]);
     }
     let variable = |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
     variables.iter().map(|pair| CString::new(variable(pair)).unwrap_or_default()).collect()

@@ -138,23 +138,22 @@ impl Steering {
 
     /// A module is about to be unloaded by a thread.
     pub fn unloading(&mut self, process: &mut Process, thread: Pid) {
-        let mappings = harvest::mappings(thread).unwrap_or_default();
-        self.look(process, thread, &mappings);
-        process.history.extend(mappings);
+        self.look(process, thread);
+        process.history.extend(harvest::mappings(thread).unwrap_or_default());
     }
 
     /// All threads of a process are kept at their exits.
-    pub fn ending(&mut self, process: &Process) {
-        if matches!(self, Self::Tracer(_))
-            && let Some(reader) = process.threads.keys().next()
-        {
-            self.look(process, *reader, &harvest::mappings(*reader).unwrap_or_default());
+    pub fn ending(&mut self, process: &mut Process) {
+        if let Some(reader) = process.threads.keys().next().copied() {
+            self.look(process, reader);
         }
     }
 
-    fn look(&mut self, process: &Process, reader: Pid, mappings: &[Mapping]) {
-        if let (Self::Tracer(breakpoints), Some(libraries)) = (self, &process.libraries) {
-            breakpoints.look(process.pid, reader, mappings, &libraries.libc);
+    fn look(&mut self, process: &mut Process, reader: Pid) {
+        if let (Self::Tracer(breakpoints), Some(libraries)) = (self, &process.libraries)
+            && let Err(reason) = breakpoints.look(process.pid, reader, &libraries.libc)
+        {
+            process.losses.push(Loss::Breakpoints { reason });
         }
     }
 

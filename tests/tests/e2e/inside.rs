@@ -23,6 +23,9 @@ pub const TRIALS: &[NamedTrial] = &[
     ("inside::next_allocator", next_allocator),
     ("inside::around_the_hooks", around_the_hooks),
     ("inside::tuned_allocator", tuned_allocator),
+    ("inside::wild_frame_pointer", wild_frame_pointer),
+    ("inside::thread_without_id", thread_without_id),
+    ("inside::auxiliary_vector", auxiliary_vector),
 ];
 
 /// Blocks of small threads, on a signal's stack,
@@ -239,6 +242,43 @@ fn tuned_allocator(workshop: &Workshop) -> Outcome {
             return Err(format!("{test:?}\n{}", run.describe()));
         }
         run.expect(2, &[])?;
+    }
+    Ok(())
+}
+
+/// A frame pointer may be any number in assembly code, also where the code around it keeps one.
+fn wild_frame_pointer(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("wild", &[])?;
+    for number in ["7fffffffffff", "ffffffffffffffff", "8000000000000000", "1"] {
+        let (run, test) = exec(workshop, &[program.as_str(), number])?;
+        if test.outcome != "passed" || test.definitely_lost != (Measure { bytes: 603, blocks: 1 }) {
+            return Err(format!("{test:?}\n{}", run.describe()));
+        }
+        run.expect(2, &[])?;
+    }
+    Ok(())
+}
+
+/// Whether the blocks of a thread count that may not ask for its id is not known to the ledger.
+fn thread_without_id(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("nameless", &["-pthread"])?;
+    let run = |recorder: &str| exec_with(workshop, &["--recorder", recorder], &[program.as_str()]);
+    run("ledger")?.0.expect(10, &["gettid", "use --recorder uprobe"])?;
+    let (run, test) = run("uprobe")?;
+    match test.definitely_lost == (Measure { bytes: 105, blocks: 1 }) {
+        true => run.expect(2, &[]),
+        false => Err(format!("{test:?}\n{}", run.describe())),
+    }
+}
+
+/// What the tool takes out of the environment leaves no gap behind.
+fn auxiliary_vector(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("auxiliary", &[])?;
+    for recorder in ["ledger", "uprobe"] {
+        let (run, test) = exec_with(workshop, &["--recorder", recorder], &[program.as_str()])?;
+        if test.outcome != "passed" {
+            return Err(run.describe());
+        }
     }
     Ok(())
 }
