@@ -84,8 +84,13 @@ impl Workshop {
                 Err(_) => build()?,
             };
             let path = self.path().join("cargo-leakcheck");
-            fs::copy(&built, &path).map_err(|problem| problem.to_string())?;
-            set_mode(&path, 0o755).map(|()| path)
+            // By another process: a file that this one has open to write, in a child that a trial beside
+            // is just starting, cannot be executed.
+            let copied = Command::new("install").args(["-m", "755"]).args([&built, &path]).status();
+            match copied {
+                Ok(status) if status.success() => Ok(path),
+                other => Err(format!("cannot copy {built}: {other:?}")),
+            }
         };
         self.tool.get_or_init(copy).as_deref().map_err(Clone::clone)
     }
