@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 use super::memory;
 use super::prepare::Library;
-use super::process::{Breakpoint, PRELOAD, Phase, Process};
+use super::process::{Breakpoint, FILLER, PRELOAD, Phase, Process};
 use super::steering::Steering;
 use crate::model::Window;
 use crate::snapshot::Loss;
@@ -164,11 +164,11 @@ fn resume(pid: Pid, breakpoint: Breakpoint, registers: nix::libc::user_regs_stru
     let _ = setregs(pid, registers);
 }
 
-/// Takes the private libraries, the last two variables, out of the environment on the initial stack,
-/// whose layout is that of the System V ABI: argument count, arguments, 0, environment, 0, auxiliary
+/// Takes the last two variables, the libraries to preload and a filler, out of the environment on the
+/// initial stack, whose layout is that of the System V ABI: argument count, arguments, 0, environment, 0, auxiliary
 /// vector. Where their texts are, and how long.
 ///
-/// The words of the second one and of the old end become an entry of the auxiliary vector that means
+/// The words of the filler and of the old end become an entry of the auxiliary vector that means
 /// nothing: programs look for that behind the environment.
 fn hide(pid: Pid, stack: u64) -> (u64, usize) {
     const AT_IGNORE: u64 = 1;
@@ -183,7 +183,7 @@ fn hide(pid: Pid, stack: u64) -> (u64, usize) {
             pointer.checked_sub(stack).and_then(|start| bytes.get(start as usize..)).unwrap_or_default();
         &text[..text.iter().position(|byte| *byte == 0).unwrap_or(0)]
     };
-    let ours = text(first).starts_with(PRELOAD.as_bytes()) && text(first) == text(second);
+    let ours = text(first).starts_with(PRELOAD.as_bytes()) && text(second).starts_with(FILLER.as_bytes());
     let words = [0, AT_IGNORE, 0].map(u64::to_ne_bytes).concat();
     if !ours || !memory::write(pid, stack + index as u64 * 8, &words) {
         return (0, 0);

@@ -23,6 +23,9 @@ use crate::sys::{Held, Program, Spawner};
 /// The variable that names libraries to load first.
 pub const PRELOAD: &str = "LD_PRELOAD";
 
+/// A variable that says nothing.
+pub const FILLER: &str = "_";
+
 /// A place where a process is to stop.
 #[derive(Clone, Copy, Debug)]
 pub struct Breakpoint {
@@ -192,14 +195,14 @@ impl Process {
     }
 }
 
-/// The test's environment, and as its last two variables the libraries to preload: the loader takes the
-/// last one of a name. `entry` takes them out again, and needs the room of two.
+/// The test's environment, and as its last variables the libraries to preload (the loader takes the last
+/// one of a name) and one that fills the room that `entry` needs. It takes them out again.
 fn environment(test: &PlannedTest, libraries: Option<&Libraries>, ledger: Option<&Ledger>) -> Vec<CString> {
     let mut variables = test.binary.environment.clone();
     if let Some(libraries) = libraries {
         let theirs = variables.iter().rev().find(|(name, value)| name == PRELOAD && !value.is_empty());
         let preload = libraries.preload(ledger, theirs.map(|(_, value)| &**value));
-        variables.extend([(PRELOAD.into(), preload.clone()), (PRELOAD.into(), preload)]);
+        variables.extend([(PRELOAD.into(), preload), (FILLER.into(), OsString::new())]);
     }
     let variable = |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
     variables.iter().map(|pair| CString::new(variable(pair)).unwrap_or_default()).collect()
