@@ -12,4 +12,4 @@ pub use finding::{CheckedTest, Finding, FindingKind, Frame, Judged, Totals, Verd
 pub use steered::Steered;
 pub use target::{NotChecked, OwnCode, TargetKind, TestBinary};
 pub use test::{Outcome, Output, PlannedTest, Ran, Stdio, TestName, Window};
-pub use words::count;
+pub use words::{ALLOCATOR, count};

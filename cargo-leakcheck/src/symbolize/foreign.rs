@@ -1,6 +1,6 @@
 //! What is known of code that is not the user's: std, allocators, the harness, the C and C++ runtime.
 
-use crate::model::Frame;
+use crate::model::{ALLOCATOR, Frame};
 
 /// Crates of the toolchain, and allocators.
 const CRATES: [&str; 14] = [
@@ -26,20 +26,6 @@ const ALLOCATORS: [&str; 10] =
 
 /// Beginnings of function names of runtimes.
 const RUNTIMES: [&str; 6] = ["__gnu_cxx::", "__cxa_", "__libc_", "_dl_", "_Unwind_", "rust_begin_"];
-
-/// The C library's allocator, as static binaries have it.
-const MALLOC: [&str; 10] = [
-    "malloc",
-    "calloc",
-    "realloc",
-    "reallocarray",
-    "free",
-    "posix_memalign",
-    "aligned_alloc",
-    "memalign",
-    "valloc",
-    "pvalloc",
-];
 
 /// Where threads and processes start, as static binaries have it.
 const STARTS: [&str; 3] = ["_start", "start_thread", "clone3"];
@@ -68,7 +54,7 @@ const MODULES: [&str; 16] = [
 pub(super) fn is_function(name: &str) -> bool {
     // C++ templates begin with their return type: `void std::f<int>()`.
     let last_word = || name.split('(').next().unwrap_or(name).rsplit_once(' ').map_or(name, |(_, word)| word);
-    MALLOC.contains(&name)
+    ALLOCATOR.contains(&name)
         || STARTS.contains(&name)
         || ALLOCATORS.iter().chain(&RUNTIMES).any(|prefix| name.starts_with(prefix))
         || is_rust_foreign(name)
@@ -83,7 +69,7 @@ pub(crate) fn family(frame: &Frame) -> Option<&str> {
     let file = frame.file.as_deref().unwrap_or_default();
     let allocates = |name: &str| {
         let begins = || ALLOCATORS.iter().any(|prefix| name.starts_with(prefix));
-        is_rust_alloc(name) || is_global_alloc(name) || MALLOC.contains(&name) || begins()
+        is_rust_alloc(name) || is_global_alloc(name) || ALLOCATOR.contains(&name) || begins()
     };
     if let Some(path) = frame.module.as_deref().filter(|path| is_runtime_module(path)) {
         let module = path.rsplit('/').next().unwrap_or(path);

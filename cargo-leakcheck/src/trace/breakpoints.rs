@@ -18,14 +18,14 @@ use nix::libc::user_regs_struct as Registers;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::{Pid, ftruncate};
 
-use super::bypass::{Bypass, FUNCTIONS};
+use super::bypass::Bypass;
 use super::kernel::{ProcessRecord, ThreadRecord};
 use super::memory::{read, read_word};
 use super::places::{Armed, Places};
 use super::prepare::Library;
 use super::sites::Site;
 use crate::error::{Error, Result};
-use crate::harvest;
+use crate::model::ALLOCATOR;
 use crate::snapshot::Mapping;
 use crate::sys::{self, SharedBits};
 
@@ -169,10 +169,16 @@ impl Breakpoints {
     ///
     /// # Errors
     /// Its memory is closed to us.
-    pub fn look(&mut self, pid: Pid, reader: Pid, libc: &Library) -> std::result::Result<(), String> {
+    pub fn look(
+        &mut self,
+        pid: Pid,
+        reader: Pid,
+        mappings: Option<&[Mapping]>,
+        libc: &Library,
+    ) -> std::result::Result<(), String> {
         if let Some(Steered { counters, bypass: Some(bypass), .. }) = self.processes.get_mut(&pid) {
-            let mappings = harvest::mappings(reader).map_err(|_| CLOSED)?;
-            counters[process::BYPASSED] += bypass.count(reader, &mappings, libc).ok_or(CLOSED)?;
+            let count = mappings.and_then(|mappings| bypass.count(reader, mappings, libc));
+            counters[process::BYPASSED] += count.ok_or(CLOSED)?;
         }
         Ok(())
     }
@@ -267,7 +273,7 @@ fn asks_around(id: Pid, record: &ThreadRecord, registers: &Registers) -> Option<
     }
     let name = read(id, registers.rsi, LONGEST);
     let name = name.split(|byte| *byte == 0).next().filter(|_| !name.is_empty())?;
-    Some(FUNCTIONS.iter().any(|function| function.as_bytes() == name))
+    Some(ALLOCATOR.iter().any(|function| function.as_bytes() == name))
 }
 
 /// Remembers where `exit` was called: from there down the stack holds nothing of the program's.

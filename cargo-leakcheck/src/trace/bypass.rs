@@ -10,21 +10,8 @@ use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, ObjectSymbolTab
 
 use super::memory::read_word;
 use super::prepare::Library;
+use crate::model::ALLOCATOR;
 use crate::snapshot::Mapping;
-
-/// The allocator's functions that the ledger has as well.
-pub const FUNCTIONS: [&str; 10] = [
-    "malloc",
-    "calloc",
-    "realloc",
-    "reallocarray",
-    "free",
-    "posix_memalign",
-    "memalign",
-    "aligned_alloc",
-    "valloc",
-    "pvalloc",
-];
 
 /// What has been seen of a process's modules.
 pub struct Bypass {
@@ -86,7 +73,7 @@ fn slots(path: &str) -> Option<Vec<u64>> {
     let is_allocator = |target| {
         let RelocationTarget::Symbol(index) = target else { return false };
         let symbol = symbols.symbol_by_index(index);
-        symbol.is_ok_and(|symbol| symbol.name().is_ok_and(|name| FUNCTIONS.contains(&name)))
+        symbol.is_ok_and(|symbol| symbol.name().is_ok_and(|name| ALLOCATOR.contains(&name)))
     };
     let relocations = elf.dynamic_relocations()?;
     let found = relocations.filter(|(_, relocation)| is_allocator(relocation.target()));

@@ -138,20 +138,23 @@ impl Steering {
 
     /// A module is about to be unloaded by a thread.
     pub fn unloading(&mut self, process: &mut Process, thread: Pid) {
-        self.look(process, thread);
-        process.history.extend(harvest::mappings(thread).unwrap_or_default());
+        let mappings = harvest::mappings(thread).ok();
+        self.look(process, thread, mappings.as_deref());
+        process.history.extend(mappings.unwrap_or_default());
     }
 
     /// All threads of a process are kept at their exits.
     pub fn ending(&mut self, process: &mut Process) {
-        if let Some(reader) = process.threads.keys().next().copied() {
-            self.look(process, reader);
+        if matches!(self, Self::Tracer(_))
+            && let Some(reader) = process.threads.keys().next().copied()
+        {
+            self.look(process, reader, harvest::mappings(reader).ok().as_deref());
         }
     }
 
-    fn look(&mut self, process: &mut Process, reader: Pid) {
+    fn look(&mut self, process: &mut Process, reader: Pid, mappings: Option<&[Mapping]>) {
         if let (Self::Tracer(breakpoints), Some(libraries)) = (self, &process.libraries)
-            && let Err(reason) = breakpoints.look(process.pid, reader, &libraries.libc)
+            && let Err(reason) = breakpoints.look(process.pid, reader, mappings, &libraries.libc)
         {
             process.losses.push(Loss::Breakpoints { reason });
         }
