@@ -76,6 +76,7 @@ fn prepare() -> Option<*mut AtomicU32> {
         WINDOW.store(address as *mut AtomicU64, Ordering::Relaxed);
         set(control::WINDOW, 1);
     }
+    set(control::ROOM, thread::current().room_offset());
     set(control::REGION, start);
     set(control::REGION + 1, start + BYTES);
     // Number 0 means none.
@@ -172,12 +173,13 @@ pub fn bad_free(address: usize, before: Option<Block>, frame: usize) {
 
 /// The number of the call stack from the hook's frame outwards, 0 if it is lost.
 fn call_stack(frame: usize) -> u32 {
-    let mut room = thread::Room::uninit();
-    // SAFETY: the caller's frame, which is running.
-    let stack = unsafe { thread::walk(frame, &mut room) };
-    STACKS.number(stack).unwrap_or_else(|| {
-        lost(control::LOST_STACKS);
-        0
+    thread::current().with_room(|room| {
+        // SAFETY: the caller's frame, which is running.
+        let stack = unsafe { thread::walk(frame, room) };
+        STACKS.number(stack).unwrap_or_else(|| {
+            lost(control::LOST_STACKS);
+            0
+        })
     })
 }
 

@@ -3,6 +3,7 @@
 //! away: no lock, no moving, and the reader of a process that was stopped anywhere finds them whole.
 //! (The shape is Christopher Wellons' "hash-trie", <https://nullprogram.com/blog/2023/09/30/>.)
 
+use core::arch::asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::layout::{block, stack};
@@ -40,6 +41,25 @@ impl Block {
     fn word(&self, word: usize) -> &AtomicU64 {
         // SAFETY: a record has `block::WORDS` words, and lives as long as the process.
         unsafe { &*self.0.add(word) }
+    }
+
+    /// Whether the record is that of an address. Compared in memory: were the thread killed with another
+    /// block's address in a register, the block would pass for one that is referred to.
+    #[inline(always)]
+    fn is_of(&self, address: usize) -> bool {
+        let equal: u8;
+        // SAFETY: a word of the record is read; only its own maker writes it, before anyone else knows of it.
+        unsafe {
+            asm!(
+                "cmp qword ptr [{0}], {1}",
+                "sete {2}",
+                in(reg) self.word(block::ADDRESS),
+                in(reg) address,
+                lateout(reg_byte) equal,
+                options(readonly, pure, nostack),
+            );
+        }
+        equal != 0
     }
 
     #[inline(always)]
@@ -111,7 +131,7 @@ impl Blocks {
             }
             let words = self.pool.words(number);
             let found = Block(words);
-            if found.word(block::ADDRESS).load(Ordering::Relaxed) == address as u64 {
+            if found.is_of(address) {
                 return Some(found);
             }
             // SAFETY: the number of a record of this pool.

@@ -3,8 +3,8 @@
 
 use core::arch::{asm, global_asm};
 use core::mem::MaybeUninit;
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicU32, AtomicUsize, compiler_fence};
 
 use crate::frames::{self, Way};
 use crate::layout::MAX_FRAMES;
@@ -39,19 +39,27 @@ const fn factors() -> [u64; MAX_FRAMES] {
     factors
 }
 
-/// What a thread knows of itself: its id, 0 until it could be asked for.
-#[repr(transparent)]
-pub struct Thread(AtomicU32);
+/// What a thread knows of itself.
+#[repr(C)]
+pub struct Thread {
+    /// Its id, 0 until it could be asked for.
+    id: AtomicU32,
+    /// Where the room is that it walks its frames into, 0 while it does not: what else is in there was left
+    /// by others, and the tracer passes over it.
+    room: AtomicUsize,
+}
+
+const _: () = assert!(size_of::<Thread>() == 16);
 
 // Rust has thread-local storage in its standard library only.
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
-    ".balign 4",
+    ".balign 8",
     ".globl leakcheck_thread",
     ".hidden leakcheck_thread",
     ".type leakcheck_thread, @object",
-    ".size leakcheck_thread, 4",
-    "leakcheck_thread: .zero 4",
+    ".size leakcheck_thread, 16",
+    "leakcheck_thread: .zero 16",
     ".popsection",
 );
 
@@ -76,14 +84,36 @@ pub fn current() -> &'static Thread {
 impl Thread {
     #[inline(always)]
     pub fn id(&self) -> u32 {
-        match self.0.load(Relaxed) {
+        match self.id.load(Relaxed) {
             0 => {
                 let id = sys::thread_id();
-                self.0.store(id, Relaxed);
+                self.id.store(id, Relaxed);
                 id
             }
             id => id,
         }
+    }
+
+    /// Does `work` with room for the frames of a call stack. In a signal handler that has interrupted this,
+    /// the room is the handler's until it returns.
+    #[inline(always)]
+    pub fn with_room<T>(&self, work: impl FnOnce(&mut Room) -> T) -> T {
+        let mut room = Room::uninit();
+        let outer = self.room.load(Relaxed);
+        self.room.store(&raw const room as usize, Relaxed);
+        compiler_fence(SeqCst);
+        let result = work(&mut room);
+        compiler_fence(SeqCst);
+        self.room.store(outer, Relaxed);
+        result
+    }
+
+    /// How far the word of the room lies behind a thread's pointer.
+    pub fn room_offset(&self) -> usize {
+        let pointer: usize;
+        // SAFETY: the thread pointer's own word, which has its address (as in `current`).
+        unsafe { asm!("mov {0}, qword ptr fs:[0]", out(reg) pointer, options(pure, readonly, nostack)) };
+        (&raw const self.room as usize).wrapping_sub(pointer)
     }
 }
 

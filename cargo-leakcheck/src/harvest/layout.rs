@@ -32,15 +32,16 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Finds the root set; `taken` is memory that is none of the program's.
+    /// Finds the root set; `recorders` is memory that is none of the program's.
     pub fn of(
         process: &Process,
         reader: Pid,
         threads: &Threads,
         mappings: &[Mapping],
         addresses: &Addresses<'_>,
-        mut taken: Vec<Range<u64>>,
+        recorders: Vec<Range<u64>>,
     ) -> Self {
+        let mut taken = recorders.clone();
         let libc = process.libraries.as_ref().map(|libraries| libraries.libc.path.to_string());
         let code = mappings.iter().filter(|mapping| mapping.executable).map(|mapping| mapping.range.clone());
         let running = threads
@@ -79,7 +80,9 @@ impl Layout {
                 continue;
             };
             let live = pointer.max(stack.start)..stack.end;
-            layout.roots.push((kind, live, "stack".into()));
+            for part in subtract(&live, overlaps(&live, &recorders)) {
+                layout.roots.push((kind.clone(), part, "stack".into()));
+            }
             // A stack of the program's own making (for signals, for coroutines) lies among other memory.
             let is_main = main_stack.is_some_and(|main| main.range == stack);
             if is_main || stack.contains(&thread.registers.fs_base) {
@@ -102,11 +105,10 @@ impl Layout {
             if !may_refer(mapping) {
                 continue;
             }
-            let mut taken: Vec<Range<u64>> =
-                taken.iter().filter_map(|range| overlap(range, &mapping.range)).collect();
             if mapping.path == "[heap]" {
                 continue;
             }
+            let mut taken = overlaps(&mapping.range, &taken);
             taken.extend(allocator_parts(reader, mapping, addresses));
             for rest in subtract(&mapping.range, taken) {
                 let parts = if mapping.writable { vec![rest] } else { written(reader, &rest) };
@@ -200,6 +202,11 @@ fn may_refer(mapping: &Mapping) -> bool {
 pub fn overlap(one: &Range<u64>, other: &Range<u64>) -> Option<Range<u64>> {
     let both = one.start.max(other.start)..one.end.min(other.end);
     (both.start < both.end).then_some(both)
+}
+
+/// What others have in common with one range.
+fn overlaps(one: &Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
+    others.iter().filter_map(|other| overlap(one, other)).collect()
 }
 
 /// What is left of `whole` without `parts`.

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 use super::pages::Pages;
 use crate::snapshot::Loss;
-use crate::trace::{BadFreeRecord, BlockRecord, read};
+use crate::trace::{BadFreeRecord, BlockRecord, read, read_word};
 
 /// Most frames that a call stack may have, whichever the recorder is. The ledger is compiled without
 /// other crates and says it for itself.
@@ -84,8 +84,9 @@ impl Ledger {
         (frames.len() == count).then_some(frames)
     }
 
-    /// Its own memory, which is full of addresses and refers to nothing.
-    pub fn memory(&self) -> Vec<Range<u64>> {
+    /// Its own memory, which is full of addresses and refers to nothing; also on the stacks of threads
+    /// that are kept in the middle of it, which have these thread pointers.
+    pub fn memory(&self, threads: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
         let region = self.control[control::REGION]..self.control[control::REGION + 1];
         let chunks = |first: usize, bytes: usize| {
             let chunks = self.control[first..][..control::CHUNKS].iter().enumerate();
@@ -95,7 +96,16 @@ impl Ledger {
         };
         let blocks = chunks(control::BLOCK_CHUNKS, block::FIRST * block::WORDS * 8);
         let stacks = chunks(control::STACK_CHUNKS, stack::FIRST * 8);
-        std::iter::once(region).chain(blocks).chain(stacks).filter(|range| range.start < range.end).collect()
+        let rooms = threads.filter_map(|pointer| self.room(pointer));
+        let all = std::iter::once(region).chain(blocks).chain(stacks).chain(rooms);
+        all.filter(|range| range.start < range.end).collect()
+    }
+
+    /// Where a thread puts the frames of a call stack, if it is about to.
+    fn room(&self, pointer: u64) -> Option<Range<u64>> {
+        let word = pointer.wrapping_add(self.control[control::ROOM]);
+        let start = read_word(self.reader, word).filter(|start| *start != 0)?;
+        Some(start..start.saturating_add(FRAMES as u64 * 8))
     }
 
     /// What found no room in it.

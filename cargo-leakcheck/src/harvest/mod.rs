@@ -143,7 +143,8 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
         let mut freed = recorded.freed;
         freed.sort_unstable();
         let addresses = Addresses { blocks: &snapshot.blocks, freed: &freed, canary: process.canary };
-        let layout = Layout::of(process, reader, &threads, &snapshot.mappings, &addresses, records.memory());
+        let recorders = records.memory(threads.held.iter().map(|thread| thread.registers.fs_base));
+        let layout = Layout::of(process, reader, &threads, &snapshot.mappings, &addresses, recorders);
         let finder = Finder::new(&snapshot.blocks);
         let (roots, unread) = layout.read_roots(reader, &snapshot.blocks, &finder);
         snapshot.roots = roots;

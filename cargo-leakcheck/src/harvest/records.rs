@@ -75,11 +75,11 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Memory of the process that is the recorder's.
-    pub fn memory(&self) -> Vec<Range<u64>> {
+    /// Memory of the process that is the recorder's; `threads` are the pointers of its threads.
+    pub fn memory(&self, threads: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
         match self {
             Self::Kernel { .. } => Vec::new(),
-            Self::Ledger(ledger) => ledger.memory(),
+            Self::Ledger(ledger) => ledger.memory(threads),
         }
     }
 

@@ -24,6 +24,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("inside::around_the_hooks", around_the_hooks),
     ("inside::tuned_allocator", tuned_allocator),
     ("inside::wild_frame_pointer", wild_frame_pointer),
+    ("inside::killed_in_walk", killed_in_walk),
     ("inside::thread_without_id", thread_without_id),
     ("inside::auxiliary_vector", auxiliary_vector),
 ];
@@ -257,6 +258,16 @@ fn wild_frame_pointer(workshop: &Workshop) -> Outcome {
         run.expect(2, &[])?;
     }
     Ok(())
+}
+
+/// What the ledger has on the stack refers to nothing.
+fn killed_in_walk(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("killed_in_walk", &[])?;
+    let (run, test) = exec_with(workshop, &["--recorder", "ledger"], &[program.as_str()])?;
+    if test.outcome != "passed" || test.definitely_lost != (Measure { bytes: 700, blocks: 1 }) {
+        return Err(format!("{test:?}\n{}", run.describe()));
+    }
+    run.expect(2, &[])
 }
 
 /// Whether the blocks of a thread count that may not ask for its id is not known to the ledger.
