@@ -1,6 +1,7 @@
 //! System calls, made directly: the C library's would set `errno`, and could be somebody else's.
 
 use core::arch::asm;
+use core::mem::MaybeUninit;
 
 const OPEN: usize = 2;
 const MMAP: usize = 9;
@@ -91,13 +92,14 @@ pub fn thread_id() -> u32 {
 
 /// Reads words of this process; none where they cannot be read.
 pub fn read<const WORDS: usize>(address: usize) -> Option<[u64; WORDS]> {
-    let mut words = [0; WORDS];
+    let mut words = MaybeUninit::<[u64; WORDS]>::uninit();
     let local = [(&raw mut words).addr(), size_of_val(&words)];
     let remote = [address, size_of_val(&words)];
     let (local, remote) = ((&raw const local).addr(), (&raw const remote).addr());
     // SAFETY: the kernel writes to `words` only, and checks what it reads.
     let count = unsafe { call(PROCESS_VM_READV, [call(GETPID, [0; 6]) as usize, local, 1, remote, 1, 0]) };
-    (count == size_of_val(&words) as isize).then_some(words)
+    // SAFETY: the kernel has written all of them.
+    (count == size_of_val(&words) as isize).then(|| unsafe { words.assume_init() })
 }
 
 /// The time stamp counter.

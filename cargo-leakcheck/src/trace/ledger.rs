@@ -131,3 +131,37 @@ fn write(path: &Utf8Path, bytes: &[u8]) -> Result<()> {
         source,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Decoder, DecoderOptions, Mnemonic, Register};
+    use object::ObjectSection as _;
+
+    use super::*;
+
+    /// Assembly code and code that is made at run time call `malloc` with any stack pointer, and the C
+    /// library's has no objection.
+    #[test]
+    fn the_ledger_needs_no_aligned_stack() {
+        let file = object::File::parse(leakcheck_preload::LIBRARY).expect("it is an ELF file");
+        let text = file.section_by_name(".text").expect("it has code");
+        let bytes = text.data().expect("it is in the file");
+        let mut count = 0;
+        for instruction in Decoder::with_ip(64, bytes, text.address(), DecoderOptions::NONE) {
+            count += 1;
+            let any_alignment = matches!(
+                instruction.mnemonic(),
+                Mnemonic::Movups | Mnemonic::Movupd | Mnemonic::Movdqu | Mnemonic::Lddqu
+            );
+            let on_stack = matches!(instruction.memory_base(), Register::RSP | Register::RBP);
+            let wide = instruction.memory_size().size() >= 16;
+            assert!(
+                any_alignment || !on_stack || !wide,
+                "{:?} at {:#x}",
+                instruction.code(),
+                instruction.ip()
+            );
+        }
+        assert!(count > 1000, "{count} instructions");
+    }
+}

@@ -24,6 +24,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("inside::around_the_hooks", around_the_hooks),
     ("inside::tuned_allocator", tuned_allocator),
     ("inside::wild_frame_pointer", wild_frame_pointer),
+    ("inside::misaligned_stack", misaligned_stack),
     ("inside::killed_in_walk", killed_in_walk),
     ("inside::thread_without_id", thread_without_id),
     ("inside::auxiliary_vector", auxiliary_vector),
@@ -258,6 +259,16 @@ fn wild_frame_pointer(workshop: &Workshop) -> Outcome {
         run.expect(2, &[])?;
     }
     Ok(())
+}
+
+/// The C library's allocator takes any stack pointer.
+fn misaligned_stack(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("misaligned", &[])?;
+    let (run, test) = exec(workshop, &[program.as_str()])?;
+    if test.outcome != "passed" || test.definitely_lost != (Measure { bytes: 200 + 604, blocks: 2 }) {
+        return Err(format!("{test:?}\n{}", run.describe()));
+    }
+    run.expect(2, &[])
 }
 
 /// What the ledger has on the stack refers to nothing.
