@@ -30,12 +30,17 @@ pub const TRIALS: &[NamedTrial] = &[
     ("inside::auxiliary_vector", auxiliary_vector),
 ];
 
-/// Blocks of small threads, on a signal's stack,
-/// in destructors and exit handlers, and in a forked child, whose account is its own.
+/// Blocks of small threads, of 10,000 threads at once, on a signal's stack, in destructors and exit
+/// handlers, and in a forked child, whose account is its own.
 fn many_places(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("ledger", &["-pthread"])?;
-    let cases =
-        [("threads", 2000 * 40, 2000), ("signal", 10 * 41, 10), ("late", 42 + 43, 2), ("fork", 44, 1)];
+    let cases = [
+        ("threads", 2000 * 40, 2000),
+        ("crowd", 10_000 * 40, 10_000),
+        ("signal", 10 * 41, 10),
+        ("late", 42 + 43, 2),
+        ("fork", 44, 1),
+    ];
     for (way, bytes, blocks) in cases {
         let (run, test) = exec(workshop, &[program.as_str(), way])?;
         if test.definitely_lost != (Measure { bytes, blocks }) {
