@@ -5,7 +5,7 @@ use junit_report::{Duration, ReportBuilder, TestCase, TestCaseBuilder, TestSuite
 
 use super::excerpt::Sources;
 use super::{Format, Run, View, findings, text};
-use crate::model::{CheckedTest, Outcome, Verdict};
+use crate::model::{CheckedTest, Outcome, RecordedBy, Verdict};
 
 /// Name of the suite that holds what was not run, and the counts.
 const OWN_SUITE: &str = "cargo-leakcheck";
@@ -21,7 +21,11 @@ impl Format for Junit {
             let binary = attribute(&test.test.binary.id());
             let position =
                 suites.iter().position(|suite| suite.testsuite.name == binary).unwrap_or_else(|| {
-                    suites.push(TestSuiteBuilder::new(&binary));
+                    let mut suite = TestSuiteBuilder::new(&binary);
+                    if let Some(because) = test.recorded_by.as_ref().and_then(RecordedBy::because) {
+                        suite.set_system_out(&content(&format!("recorder uprobe: {because}")));
+                    }
+                    suites.push(suite);
                     suites.len() - 1
                 });
             suites[position].add_testcase(case(test, view, &sources));

@@ -9,6 +9,7 @@ mod follow;
 mod kernel;
 mod ledger;
 mod memory;
+mod modules;
 mod object;
 mod outer;
 mod output;
@@ -28,6 +29,8 @@ pub use follow::block_signals;
 
 use std::thread::JoinHandle;
 
+use camino::Utf8PathBuf;
+
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, Ran, Steered};
 use crate::options::{Recorder, TraceOptions};
@@ -39,6 +42,13 @@ use crate::sys::Interrupts;
 pub enum Event {
     /// Everything is in place; no test has been started yet.
     Ready(Steered),
+    /// A binary is recorded by uprobes, in a run whose recorder is the ledger.
+    ByUprobe {
+        /// The binary.
+        binary: Utf8PathBuf,
+        /// Why it would pass the ledger by.
+        because: String,
+    },
     /// A test has been started.
     Started {
         /// Its place in the plan.
@@ -71,7 +81,9 @@ pub fn load(options: &TraceOptions) -> Result<Loading> {
     match object::load(&["BLOCKS", "STACKS", "THREADS", "LOG"].map(|table| (table, 1))) {
         Ok(_) => {
             let options = options.clone();
-            Ok(Loading(Ok(std::thread::spawn(move || Kernel::load(&options)))))
+            Ok(Loading(Ok(std::thread::spawn(move || {
+                Kernel::load(&options, options.recorder == Recorder::Uprobe)
+            }))))
         }
         Err(error) => do_without(error, options).map(|reason| Loading(Err(reason))),
     }
@@ -109,6 +121,9 @@ pub fn run(
     let without = match loaded.map(|kernel| kernel.and_then(with_kernel)) {
         Ok(Ok((mut steering, prepared))) => {
             sink(Event::Ready(Steered::default()));
+            for (binary, because) in prepared.passing() {
+                sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
+            }
             return follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests);
         }
         Ok(Err(error)) => do_without(error, options)?,
