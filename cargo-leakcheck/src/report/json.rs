@@ -246,7 +246,7 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::Log { .. } => "log",
         Loss::NoCanary { .. } => "no_canary",
         Loss::NoBody => "no_body",
-        Loss::Allocator { .. } => "allocator",
+        Loss::Allocator { .. } | Loss::LookedUp => "allocator",
         Loss::Threads { .. } | Loss::Breakpoints { .. } | Loss::Nameless { .. } => "threads",
         Loss::Exec => "exec",
         Loss::Vanished { .. } => "vanished",

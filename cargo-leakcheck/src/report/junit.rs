@@ -21,11 +21,7 @@ impl Format for Junit {
             let binary = attribute(&test.test.binary.id());
             let position =
                 suites.iter().position(|suite| suite.testsuite.name == binary).unwrap_or_else(|| {
-                    let mut suite = TestSuiteBuilder::new(&binary);
-                    if let Some(because) = test.recorded_by.as_ref().and_then(RecordedBy::because) {
-                        suite.set_system_out(&content(&format!("recorder uprobe: {because}")));
-                    }
-                    suites.push(suite);
+                    suites.push(TestSuiteBuilder::new(&binary));
                     suites.len() - 1
                 });
             suites[position].add_testcase(case(test, view, &sources));
@@ -63,7 +59,8 @@ fn case(test: &CheckedTest, view: &View, sources: &Sources) -> TestCase {
         Outcome::NotStarted { .. } => "not_started",
     };
     // What the case's result cannot say is said before the test's output.
-    let mut aside = String::new();
+    let because = test.recorded_by.as_ref().and_then(RecordedBy::because);
+    let mut aside = because.map_or_else(String::new, |because| format!("recorder uprobe: {because}\n"));
     let mut case = match (&memory.verdict, outcome) {
         (Verdict::Leaks(reasons), None) if memory.counts => failure("leak", reasons),
         (Verdict::Leaks(reasons), Some(outcome)) if memory.counts => {
@@ -86,7 +83,7 @@ fn case(test: &CheckedTest, view: &View, sources: &Sources) -> TestCase {
             case
         }
         (Verdict::Clean, None) | (Verdict::Leaks(_), None) => {
-            aside = findings;
+            aside += &findings;
             TestCaseBuilder::success(&name, duration)
         }
     };

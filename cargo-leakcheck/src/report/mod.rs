@@ -86,11 +86,9 @@ impl Run {
         let by = |name| self.tests.iter().flat_map(|test| &test.recorded_by).any(|by| by.name() == name);
         match self.recorder {
             Recorder::Auto if by("uprobe") && by("ledger") => {
-                ("ledger", "auto: but some binaries pass it by; their tests say why")
+                ("ledger", "auto: but some tests pass it by, and say why")
             }
-            Recorder::Auto if by("uprobe") => {
-                ("uprobe", "auto: the binaries pass the ledger by; their tests say why")
-            }
+            Recorder::Auto if by("uprobe") => ("uprobe", "auto: all tests pass the ledger by, and say why"),
             Recorder::Auto => ("ledger", "auto: every program that can be traced loads a shared C library"),
             Recorder::Ledger => ("ledger", "asked for by --recorder"),
             Recorder::Uprobe => ("uprobe", "asked for by --recorder"),

@@ -1,6 +1,7 @@
 //! Runs the planned tests under the tracer: probes in place once a run, each process held before
 //! its first instruction, followed to its exit, looked at, and let go.
 
+mod again;
 mod breakpoints;
 mod bypass;
 mod code;
@@ -42,11 +43,11 @@ use crate::sys::Interrupts;
 pub enum Event {
     /// Everything is in place; no test has been started yet.
     Ready(Steered),
-    /// A binary is recorded by uprobes, in a run whose recorder is the ledger.
+    /// A binary, or a test of it, is recorded by uprobes, in a run whose recorder is the ledger.
     ByUprobe {
         /// The binary.
         binary: Utf8PathBuf,
-        /// Why it would pass the ledger by.
+        /// Why the ledger would be passed by.
         because: String,
     },
     /// A test has been started.
@@ -124,7 +125,22 @@ pub fn run(
             for (binary, because) in prepared.passing() {
                 sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
             }
-            return follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests);
+            let mut passing = Vec::new();
+            let mut sift = |event| match event {
+                Event::Finished(traced)
+                    if options.recorder == Recorder::Auto && again::reason(&traced).is_some() =>
+                {
+                    passing.push(*traced);
+                }
+                event => sink(event),
+            };
+            let ended = follow::Follower::new(&mut steering, &prepared, options, interrupts, &mut sift)
+                .and_then(|follower| follower.run(tests));
+            if matches!(ended, Ok(false)) && !passing.is_empty() {
+                return again::run(&mut steering, passing, options, interrupts, sink);
+            }
+            passing.into_iter().for_each(|traced| sink(Event::Finished(Box::new(traced))));
+            return ended;
         }
         Ok(Err(error)) => do_without(error, options)?,
         Err(reason) => reason,
