@@ -38,8 +38,8 @@ impl Steering {
         }
     }
 
-    /// Gets the eBPF programs, where there are any, ready to record: their tables were made small. Nothing
-    /// may have been probed yet.
+    /// Exchanges the eBPF programs, where there are any, for such as have room to record. Probes that were
+    /// placed before are removed.
     ///
     /// # Errors
     /// The kernel refuses the large tables.
