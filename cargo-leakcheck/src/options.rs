@@ -97,7 +97,8 @@ pub enum Ignored {
 /// What writes allocations down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorder {
-    /// The ledger for every program that loads a shared C library. (No other can be traced so far.)
+    /// The ledger for every binary that loads a shared C library, and eBPF programs for those of them that
+    /// are known beforehand to pass it by, and for tests that turn out to. (No other can be traced so far.)
     Auto,
     /// A preloaded library, inside the process.
     Ledger,

@@ -132,7 +132,7 @@ fn check(
         progress.start(job.tests.len());
         let progress = &*progress;
         let (sender, receiver) = mpsc::sync_channel::<Box<Traced>>(WAITING);
-        let (plan, steered) = (&job.tests, &steered);
+        let (plan, own, steered) = (&job.tests, &job.own, &steered);
         let symbolizer = Symbolizer::new(job.own.clone());
         let traced = std::thread::scope(|scope| {
             let tracer = scope.spawn(move || {
@@ -141,6 +141,9 @@ fn check(
                         progress
                             .print(&how.note().map_or_else(String::new, |note| format!("note: {note}\n")));
                         steered.get_or_init(|| how);
+                    }
+                    Event::ByUprobe { binary, because } => {
+                        progress.print(&report::by_uprobe(own, &binary, &because));
                     }
                     Event::Started { number } => progress.running(plan[number].name.as_str()),
                     // If nobody receives, the analysis has panicked, and that is what shows.
@@ -198,7 +201,7 @@ fn examine(
     options: &Options,
     progress: &Progress,
 ) -> CheckedTest {
-    let Ran { mut test, outcome, duration, output, memory: mut snapshot } = ran;
+    let Ran { mut test, outcome, duration, output, recorded_by, memory: mut snapshot } = ran;
     test.should_panic |= is_should_panic(&test, &output.stdout);
     let start = Instant::now();
     let findings = classify::classify(&snapshot);
@@ -210,7 +213,7 @@ fn examine(
     let findings = symbolizer.explain(&snapshot, findings);
     let memory =
         judge::judge(&test.budget, &outcome, test.should_panic, findings, snapshot.losses, &options.judge);
-    Ran { test, outcome, duration, output, memory }
+    Ran { test, outcome, duration, output, recorded_by, memory }
 }
 
 /// How long a leak check took, in microseconds, and the most memory that the tool has had so far.

@@ -199,6 +199,11 @@ pub enum Loss {
         /// Why.
         reason: String,
     },
+    /// The C library's own allocator was looked up, past the ledger.
+    #[error(
+        "allocator not covered: it looks up the C library's malloc by a handle (dlsym); use --recorder uprobe"
+    )]
+    LookedUp,
     /// A thread could not be followed.
     #[error("{} not followed because the thread table is full; use --max-threads", model::count(*.count, "thread"))]
     Threads {
@@ -230,6 +235,17 @@ pub enum Loss {
         /// What is mapped there.
         name: String,
     },
+}
+
+impl Loss {
+    /// Why the ledger could not see all, where the uprobe recorder can.
+    pub fn passes_ledger(&self) -> Option<&'static str> {
+        match self {
+            Self::LookedUp => Some("it looks up the C library's malloc by a handle (dlsym)"),
+            Self::Nameless { .. } => Some("a filter keeps threads from asking for their ids (gettid)"),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

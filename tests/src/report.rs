@@ -10,6 +10,8 @@ use crate::marker::Kind;
 pub struct Report {
     /// Name and version of the format.
     pub format: String,
+    /// What recorded, or had the first choice.
+    pub recorder: String,
     /// What steered the recorder.
     pub steering: Steering,
     /// Counts over the tests.
@@ -53,6 +55,11 @@ pub struct Test {
     pub outcome: String,
     /// What its memory came to.
     pub verdict: String,
+    /// What recorded it; none where the binary cannot be traced.
+    pub recorder: Option<String>,
+    /// Why that was not the run's first choice.
+    #[serde(default)]
+    pub recorder_reason: Option<String>,
     /// Sums over the findings.
     pub definitely_lost: Measure,
     /// As above.

@@ -201,7 +201,7 @@ pub struct RunArgs {
     /// When to colour [default: auto, on a terminal]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
     pub color: Option<ColorArg>,
-    /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library
+    /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library, or eBPF for a binary that is known to pass the library by
     #[arg(long, value_name = "auto|ledger|uprobe", default_value = "auto", hide_possible_values = true)]
     pub recorder: RecorderArg,
     /// Note where every block is freed, for double frees; a test that has one is otherwise run once more for it

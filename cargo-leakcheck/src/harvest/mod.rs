@@ -178,8 +178,7 @@ fn losses(process: &Process, counters: &ProcessRecord) -> Vec<Loss> {
         losses.push(Loss::Allocator { reason });
     }
     if counters[process::LOOKED_UP] > 0 {
-        let reason = "it looks up the C library's malloc by a handle (dlsym); use --recorder uprobe".into();
-        losses.push(Loss::Allocator { reason });
+        losses.push(Loss::LookedUp);
     }
     if process.test.window == Window::TestBody {
         if counters[process::BODIES] == 0 {

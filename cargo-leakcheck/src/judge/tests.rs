@@ -2,7 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::model::{FindingKind::*, Output, PlannedTest, Stdio, TargetKind, TestBinary, TestName, Window};
+use crate::model::FindingKind::*;
+use crate::model::{Output, PlannedTest, RecordedBy, Stdio, TargetKind, TestBinary, TestName, Window};
 
 const OPTIONS: JudgeOptions = JudgeOptions {
     count: Count::Lost,
@@ -250,7 +251,8 @@ fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> CheckedTest {
     };
     let (totals, losses) = (Totals::default(), Vec::new());
     let memory = Judged { findings: Vec::new(), totals, losses, verdict, counts };
-    CheckedTest { test, outcome, duration: Duration::ZERO, output: Output::default(), memory }
+    let (duration, output) = (Duration::ZERO, Output::default());
+    CheckedTest { test, outcome, duration, output, recorded_by: Some(RecordedBy::Ledger), memory }
 }
 
 #[test]

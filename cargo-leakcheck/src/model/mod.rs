@@ -2,6 +2,7 @@
 
 mod budget;
 mod finding;
+mod recorded;
 mod steered;
 mod target;
 mod test;
@@ -9,6 +10,7 @@ mod words;
 
 pub use budget::{Budget, Measure};
 pub use finding::{CheckedTest, Finding, FindingKind, Frame, Judged, Totals, Verdict};
+pub use recorded::RecordedBy;
 pub use steered::Steered;
 pub use target::{NotChecked, OwnCode, TargetKind, TestBinary};
 pub use test::{Outcome, Output, PlannedTest, Ran, Stdio, TestName, Window};

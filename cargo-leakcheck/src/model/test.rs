@@ -2,7 +2,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Budget, TestBinary};
+use super::{Budget, RecordedBy, TestBinary};
 
 /// Which part of a binary a test is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,6 +107,8 @@ pub struct Ran<T> {
     pub duration: Duration,
     /// What it wrote.
     pub output: Output,
+    /// Who has recorded it; none where its binary cannot be traced.
+    pub recorded_by: Option<RecordedBy>,
     /// What is known of its memory.
     pub memory: T,
 }

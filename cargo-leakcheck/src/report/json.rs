@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::{Format, Run, Summary, View};
-use crate::model::NotChecked;
 use crate::model::{Budget, CheckedTest, Finding, FindingKind, Frame, Measure, Outcome, Verdict};
+use crate::model::{NotChecked, RecordedBy};
 use crate::snapshot::Loss;
 use crate::symbolize::site;
 
@@ -70,6 +70,9 @@ struct Test<'a> {
     reasons: Vec<String>,
     counts: bool,
     duration_ns: u64,
+    recorder: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorder_reason: Option<&'a str>,
     budget: Limits<'a>,
     definitely_lost: Measure,
     indirectly_lost: Measure,
@@ -145,7 +148,7 @@ struct Written<'a> {
 }
 
 fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
-    let CheckedTest { test, outcome, duration, output, memory } = checked;
+    let CheckedTest { test, outcome, duration, output, recorded_by, memory } = checked;
     let (exit_code, signal) = match outcome {
         Outcome::Passed => (Some(0), None),
         Outcome::Failed { code } => (Some(*code), None),
@@ -176,6 +179,8 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         reasons,
         counts: memory.counts,
         duration_ns: nanoseconds(*duration),
+        recorder: recorded_by.as_ref().map(RecordedBy::name),
+        recorder_reason: recorded_by.as_ref().and_then(RecordedBy::because),
         budget: Limits {
             bytes: *bytes,
             blocks: *blocks,
@@ -241,7 +246,7 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::Log { .. } => "log",
         Loss::NoCanary { .. } => "no_canary",
         Loss::NoBody => "no_body",
-        Loss::Allocator { .. } => "allocator",
+        Loss::Allocator { .. } | Loss::LookedUp => "allocator",
         Loss::Threads { .. } | Loss::Breakpoints { .. } | Loss::Nameless { .. } => "threads",
         Loss::Exec => "exec",
         Loss::Vanished { .. } => "vanished",

@@ -5,7 +5,7 @@ use junit_report::{Duration, ReportBuilder, TestCase, TestCaseBuilder, TestSuite
 
 use super::excerpt::Sources;
 use super::{Format, Run, View, findings, text};
-use crate::model::{CheckedTest, Outcome, Verdict};
+use crate::model::{CheckedTest, Outcome, RecordedBy, Verdict};
 
 /// Name of the suite that holds what was not run, and the counts.
 const OWN_SUITE: &str = "cargo-leakcheck";
@@ -59,7 +59,8 @@ fn case(test: &CheckedTest, view: &View, sources: &Sources) -> TestCase {
         Outcome::NotStarted { .. } => "not_started",
     };
     // What the case's result cannot say is said before the test's output.
-    let mut aside = String::new();
+    let because = test.recorded_by.as_ref().and_then(RecordedBy::because);
+    let mut aside = because.map_or_else(String::new, |because| format!("recorder uprobe: {because}\n"));
     let mut case = match (&memory.verdict, outcome) {
         (Verdict::Leaks(reasons), None) if memory.counts => failure("leak", reasons),
         (Verdict::Leaks(reasons), Some(outcome)) if memory.counts => {
@@ -82,7 +83,7 @@ fn case(test: &CheckedTest, view: &View, sources: &Sources) -> TestCase {
             case
         }
         (Verdict::Clean, None) | (Verdict::Leaks(_), None) => {
-            aside = findings;
+            aside += &findings;
             TestCaseBuilder::success(&name, duration)
         }
     };

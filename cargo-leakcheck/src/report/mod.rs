@@ -22,7 +22,7 @@ use crate::options::{Count, Recorder};
 pub use files::{Files, open};
 pub use json::Json;
 pub use junit::Junit;
-pub use terminal::Terminal;
+pub use terminal::{Terminal, by_uprobe};
 
 /// The results of a run, whole or interrupted.
 #[derive(Debug)]
@@ -80,9 +80,15 @@ pub struct Summary {
 }
 
 impl Run {
-    /// The public name of what recorded the allocations, and why that.
+    /// The public name of what recorded the allocations, and why that. Where that was not the same for all
+    /// tests, it is what had the first choice.
     pub fn recorder(&self) -> (&'static str, &'static str) {
+        let by = |name| self.tests.iter().flat_map(|test| &test.recorded_by).any(|by| by.name() == name);
         match self.recorder {
+            Recorder::Auto if by("uprobe") && by("ledger") => {
+                ("ledger", "auto: but some tests pass it by, and say why")
+            }
+            Recorder::Auto if by("uprobe") => ("uprobe", "auto: all tests pass the ledger by, and say why"),
             Recorder::Auto => ("ledger", "auto: every program that can be traced loads a shared C library"),
             Recorder::Ledger => ("ledger", "asked for by --recorder"),
             Recorder::Uprobe => ("uprobe", "asked for by --recorder"),

@@ -5,11 +5,12 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
+use camino::Utf8Path;
 
 use super::excerpt::Sources;
 use super::status::{Status, status};
 use super::{Run, View, findings, text};
-use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
+use crate::model::{CheckedTest, NotChecked, Outcome, OwnCode, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 const RED: Style = AnsiColor::Red.on_default().bold();
@@ -109,6 +110,12 @@ impl Terminal {
     }
 }
 
+/// The line for a binary that is not recorded by the ledger, as the others are.
+pub fn by_uprobe(own: &OwnCode, binary: &Utf8Path, because: &str) -> String {
+    let binary = own.shown(binary.as_str());
+    format!("note: {}\n", text::line(&format!("{binary}: recorder uprobe: {because}")))
+}
+
 /// A word right-aligned in cargo's 12 columns.
 fn word(word: &str, style: Style) -> String {
     format!("{style}{word:>12}{style:#}")
@@ -155,6 +162,12 @@ mod tests {
         assert_eq!(plain(terminal().finished(&passed)), "        PASS [   0.012s] a ok\n");
         let leak = "        LEAK [   0.012s] a leaks  4096 B definitely lost in 1 block (budget 0 B)\n";
         assert_eq!(plain(terminal().finished(&testing::leaking("leaks"))), leak);
+    }
+
+    #[test]
+    fn a_binary_with_another_recorder_is_noted() {
+        let note = by_uprobe(&testing::view().own, "/w/target/a-1".into(), "/lib/x.so calls __libc_malloc");
+        assert_eq!(note, "note: target/a-1: recorder uprobe: /lib/x.so calls __libc_malloc\n");
     }
 
     #[test]

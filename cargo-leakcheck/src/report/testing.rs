@@ -8,8 +8,8 @@ use crate::error::Exit;
 use crate::model::NotChecked;
 use crate::model::OwnCode;
 use crate::model::{
-    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Output, PlannedTest, Stdio,
-    Steered, TargetKind, TestBinary, TestName, Totals, Verdict, Window,
+    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Output, PlannedTest,
+    RecordedBy, Stdio, Steered, TargetKind, TestBinary, TestName, Totals, Verdict, Window,
 };
 use crate::options::{Count, Recorder};
 
@@ -43,6 +43,7 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
         outcome,
         duration: Duration::from_millis(12),
         output: Output::default(),
+        recorded_by: Some(RecordedBy::Uprobe { because: None }),
         memory: Judged { findings: Vec::new(), totals: Totals::default(), losses, verdict, counts: true },
     }
 }

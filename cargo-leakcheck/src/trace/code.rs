@@ -107,11 +107,11 @@ impl Code {
         self.function("malloc").is_some()
     }
 
-    /// Whether the file calls the C library's allocator by names that the ledger does not take over.
-    pub fn passes_ledger(&self) -> bool {
+    /// A name by which the file calls the C library's allocator and that the ledger does not take over.
+    pub fn passes_ledger(&self) -> Option<&'static str> {
         const NAMES: [&str; 5] =
             ["__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_memalign", "__libc_free"];
-        NAMES.into_iter().any(|name| self.imports(name))
+        NAMES.into_iter().find(|name| self.imports(name))
     }
 
     fn imports(&self, name: &str) -> bool {

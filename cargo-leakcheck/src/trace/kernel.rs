@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use super::object::{self, refused};
 use super::sites::{Program, Site};
 use crate::error::{Error, Result};
-use crate::options::{Recorder, TraceOptions};
+use crate::options::TraceOptions;
 use crate::sys::{self, SharedBits};
 
 /// Words of a process record.
@@ -46,14 +46,15 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads the programs and makes the tables; nothing is probed yet.
+    /// Loads the programs and makes the tables, large ones if the programs are to record; nothing is probed
+    /// yet.
     ///
     /// # Errors
     /// No privileges, or the kernel refuses the programs or the tables.
-    pub fn load(options: &TraceOptions) -> Result<Self> {
+    pub fn load(options: &TraceOptions, records: bool) -> Result<Self> {
         let pages = options.max_blocks / LOG_PAGE_WORDS as u32;
         // With the ledger nobody writes to them.
-        let used = |entries: u32| if options.recorder == Recorder::Uprobe { entries } else { 1 };
+        let used = |entries: u32| if records { entries } else { 1 };
         let loaded = object::load(&[
             ("BLOCKS", used(options.max_blocks)),
             ("STACKS", used(options.max_stacks)),

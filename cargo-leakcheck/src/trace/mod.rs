@@ -1,6 +1,7 @@
 //! Runs the planned tests under the tracer: probes in place once a run, each process held before
 //! its first instruction, followed to its exit, looked at, and let go.
 
+mod again;
 mod breakpoints;
 mod bypass;
 mod code;
@@ -9,6 +10,7 @@ mod follow;
 mod kernel;
 mod ledger;
 mod memory;
+mod modules;
 mod object;
 mod outer;
 mod output;
@@ -28,6 +30,8 @@ pub use follow::block_signals;
 
 use std::thread::JoinHandle;
 
+use camino::Utf8PathBuf;
+
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, Ran, Steered};
 use crate::options::{Recorder, TraceOptions};
@@ -39,6 +43,13 @@ use crate::sys::Interrupts;
 pub enum Event {
     /// Everything is in place; no test has been started yet.
     Ready(Steered),
+    /// A binary, or a test of it, is recorded by uprobes, in a run whose recorder is the ledger.
+    ByUprobe {
+        /// The binary.
+        binary: Utf8PathBuf,
+        /// Why the ledger would be passed by.
+        because: String,
+    },
     /// A test has been started.
     Started {
         /// Its place in the plan.
@@ -71,7 +82,9 @@ pub fn load(options: &TraceOptions) -> Result<Loading> {
     match object::load(&["BLOCKS", "STACKS", "THREADS", "LOG"].map(|table| (table, 1))) {
         Ok(_) => {
             let options = options.clone();
-            Ok(Loading(Ok(std::thread::spawn(move || Kernel::load(&options)))))
+            Ok(Loading(Ok(std::thread::spawn(move || {
+                Kernel::load(&options, options.recorder == Recorder::Uprobe)
+            }))))
         }
         Err(error) => do_without(error, options).map(|reason| Loading(Err(reason))),
     }
@@ -109,7 +122,25 @@ pub fn run(
     let without = match loaded.map(|kernel| kernel.and_then(with_kernel)) {
         Ok(Ok((mut steering, prepared))) => {
             sink(Event::Ready(Steered::default()));
-            return follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests);
+            for (binary, because) in prepared.passing() {
+                sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
+            }
+            let mut passing = Vec::new();
+            let mut sift = |event| match event {
+                Event::Finished(traced)
+                    if options.recorder == Recorder::Auto && again::reason(&traced).is_some() =>
+                {
+                    passing.push(*traced);
+                }
+                event => sink(event),
+            };
+            let ended = follow::Follower::new(&mut steering, &prepared, options, interrupts, &mut sift)
+                .and_then(|follower| follower.run(tests));
+            if matches!(ended, Ok(false)) && !passing.is_empty() {
+                return again::run(&mut steering, passing, options, interrupts, sink);
+            }
+            passing.into_iter().for_each(|traced| sink(Event::Finished(Box::new(traced))));
+            return ended;
         }
         Ok(Err(error)) => do_without(error, options)?,
         Err(reason) => reason,

@@ -2,21 +2,21 @@
 //! binaries would load, with probes in it, and probes in the binaries themselves. The copy is the
 //! scope: no process but the run's tests maps it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::code::Code;
-use super::ledger::{Ledger, Module};
-use super::sites::Program;
+use super::ledger::Ledger;
+use super::modules::{Modules, loaded_libraries};
+use super::sites::{Program, Site};
 use super::steering::Steering;
 use crate::error::{Error, Result};
-use crate::model::{PlannedTest, TestBinary, Window};
+use crate::model::{PlannedTest, RecordedBy, TestBinary, Window};
 use crate::options::{Recorder, TraceOptions};
 use crate::scratch::Scratch;
 
@@ -58,6 +58,8 @@ pub struct Libraries {
     pub cxx: Option<Arc<Library>>,
     /// Libraries with a `malloc` of their own, which is the one that programs call.
     pub allocators: Vec<Utf8PathBuf>,
+    /// Who records.
+    pub recorded_by: RecordedBy,
     /// Why blocks may not be seen, if that shows beforehand.
     pub unseen: Option<String>,
 }
@@ -80,29 +82,23 @@ impl Libraries {
     }
 }
 
-/// What has to be known of a module.
-#[derive(Clone, Copy, Debug)]
-struct Facts {
-    is_allocator: bool,
-    passes_ledger: bool,
-}
-
 /// How a binary can be traced, or why it cannot.
 pub type Coverage = std::result::Result<Libraries, String>;
 
 /// The prepared binaries of a run. Dropping it removes the copies.
 pub struct Prepared {
     directory: Scratch,
-    /// Copies by what they are copies of, with the address of `malloc` in them.
-    libraries: HashMap<Utf8PathBuf, (Arc<Library>, u64)>,
-    binaries: HashMap<Utf8PathBuf, Coverage>,
-    /// The ledger, where that is the recorder.
+    /// Copies by what they are copies of, and whether probes in them record, with the address of `malloc` in
+    /// them.
+    libraries: HashMap<(Utf8PathBuf, bool), (Arc<Library>, u64)>,
+    binaries: BTreeMap<Utf8PathBuf, Coverage>,
+    /// The ledger, where that is a recorder.
     ledger: Option<Arc<Ledger>>,
     recorder: Recorder,
-    /// What binaries load, by the paths of the mappings.
-    modules: HashMap<Utf8PathBuf, Facts>,
-    /// The same, for the ledger.
-    frames: Vec<Module>,
+    modules: Modules,
+    /// Probes that are still to be placed: before it is known of all binaries who records them, the eBPF
+    /// programs may be exchanged for such as have room for records.
+    probes: Vec<(Utf8PathBuf, Vec<Site>)>,
     probe_at_entry: bool,
 }
 
@@ -123,29 +119,44 @@ impl Prepared {
         let mut prepared = Self {
             directory,
             libraries: HashMap::new(),
-            binaries: HashMap::new(),
+            binaries: BTreeMap::new(),
             ledger: None,
             recorder: options.recorder,
-            modules: HashMap::new(),
-            frames: Vec::new(),
+            modules: Modules::new(options.recorder != Recorder::Uprobe),
+            probes: Vec::new(),
             probe_at_entry: options.probe_at_entry,
         };
+        let can_probe = steering.kernel().is_some();
         for test in tests {
             if !prepared.binaries.contains_key(&test.binary.path) {
-                let coverage = prepared.cover(steering, &test.binary, test.window)?;
+                let coverage = prepared.cover(&test.binary, test.window, can_probe)?;
                 prepared.binaries.insert(test.binary.path.clone(), coverage);
             }
         }
-        if prepared.recorder != Recorder::Uprobe {
-            let ledger = Ledger::install(prepared.directory.path(), std::mem::take(&mut prepared.frames))?;
-            prepared.ledger = Some(Arc::new(ledger));
+        if prepared.passing().next().is_some() {
+            steering.make_room(options)?;
+        }
+        for (file, sites) in std::mem::take(&mut prepared.probes) {
+            steering.attach(&file, &sites)?;
+        }
+        if let Some(frames) = prepared.modules.frames.take() {
+            prepared.ledger = Some(Arc::new(Ledger::install(prepared.directory.path(), frames)?));
         }
         Ok(prepared)
     }
 
-    /// The ledger, where that is the recorder.
-    pub fn ledger(&self) -> Option<&Arc<Ledger>> {
-        self.ledger.as_ref()
+    /// The ledger, where that records the binary.
+    pub fn ledger(&self, binary: &TestBinary) -> Option<&Arc<Ledger>> {
+        let libraries = self.coverage(binary).as_ref().ok()?;
+        self.ledger.as_ref().filter(|_| libraries.recorded_by == RecordedBy::Ledger)
+    }
+
+    /// The binaries that are not recorded by the ledger because they would pass it by, and why they would.
+    pub fn passing(&self) -> impl Iterator<Item = (&Utf8Path, &str)> {
+        self.binaries.iter().filter_map(|(path, coverage)| {
+            let because = coverage.as_ref().ok()?.recorded_by.because()?;
+            Some((path.as_path(), because))
+        })
     }
 
     /// How the binary is traced.
@@ -153,7 +164,7 @@ impl Prepared {
         &self.binaries[&binary.path]
     }
 
-    fn cover(&mut self, steering: &mut Steering, binary: &TestBinary, window: Window) -> Result<Coverage> {
+    fn cover(&mut self, binary: &TestBinary, window: Window, can_probe: bool) -> Result<Coverage> {
         let code = match Code::read(&binary.path, false) {
             Ok(code) => code,
             Err(Error::Format { .. }) if is_script(&binary.path) => {
@@ -179,7 +190,7 @@ impl Prepared {
             if sites.is_empty() {
                 return Ok(Err("libtest's symbols are missing; do not strip test binaries".into()));
             }
-            steering.attach(&binary.path, &sites)?;
+            self.probes.push((binary.path.clone(), sites));
         }
         let loader = Utf8Path::from_path(interpreter).map(|path| Code::read(path, true)).transpose()?;
         let loader = loader.as_ref().and_then(|loader| {
@@ -189,65 +200,45 @@ impl Prepared {
             let loader = interpreter.display();
             return Ok(Err(format!("its loader {loader} has no {LOADING} or no {MODULES}")));
         };
-        let (libc, malloc) = self.copy(steering, LIBC, &libc)?;
         let mut unseen = code.other_allocator().map(|name| format!("{name} is linked in"));
         let mut allocators = Vec::new();
         // The loader has an allocator until there is another one.
         let others = loaded.iter().filter(|(name, _)| name != LIBC).map(|(_, path)| path.as_path());
-        let others = self.modules(&binary.directory, others.filter(|path| *path != interpreter))?;
-        let own = (binary.path.clone(), self.module(&binary.path, &code));
-        self.modules(&binary.directory, Utf8Path::from_path(interpreter).into_iter())?;
+        let others = self.modules.all(&binary.directory, others.filter(|path| *path != interpreter))?;
+        let own = (binary.path.clone(), self.modules.take(&binary.path, &code));
+        self.modules.all(&binary.directory, Utf8Path::from_path(interpreter).into_iter())?;
+        let mut passes = None;
         for (path, facts) in others.into_iter().chain([own]) {
             if facts.is_allocator && path != binary.path {
                 unseen = unseen.or_else(|| Some(format!("{path} has a malloc of its own")));
                 allocators.push(path.clone());
             }
-            if facts.passes_ledger && self.recorder != Recorder::Uprobe {
-                let reason = || format!("{path} calls functions like __libc_malloc; use --recorder uprobe");
-                unseen = unseen.or_else(|| Some(reason()));
+            let caller = if path == binary.path { "it" } else { path.as_str() };
+            passes = passes.or_else(|| Some(format!("{caller} calls {}", facts.passes_ledger?)));
+        }
+        let recorded_by = match (self.recorder, passes) {
+            (Recorder::Uprobe, _) => RecordedBy::Uprobe { because: None },
+            // Blocks that no recorder sees are no reason for the slower one.
+            (Recorder::Auto, Some(passes)) if can_probe && unseen.is_none() => {
+                RecordedBy::Uprobe { because: Some(passes) }
             }
-        }
+            (_, passes) => {
+                unseen = unseen.or_else(|| Some(format!("{}; use --recorder uprobe", passes?)));
+                RecordedBy::Ledger
+            }
+        };
+        let records = recorded_by != RecordedBy::Ledger;
+        let (libc, malloc) = self.copy(LIBC, &libc, records)?;
         // The ledger has the callers of the C++ library by itself.
-        let cxx = find(CXX).filter(|_| self.recorder == Recorder::Uprobe);
-        let cxx = cxx.map(|path| self.copy(steering, CXX, &path)).transpose()?;
-        Ok(Ok(Libraries { libc, malloc, loader, cxx: cxx.map(|(library, _)| library), allocators, unseen }))
+        let cxx = find(CXX).filter(|_| records);
+        let cxx = cxx.map(|path| self.copy(CXX, &path, records)).transpose()?.map(|(library, _)| library);
+        Ok(Ok(Libraries { libc, malloc, loader, cxx, allocators, recorded_by, unseen }))
     }
 
-    /// What has to be known of libraries. The kernel's own one has no file.
-    fn modules<'a>(
-        &mut self,
-        directory: &Utf8Path,
-        libraries: impl Iterator<Item = &'a Utf8Path>,
-    ) -> Result<Vec<(Utf8PathBuf, Facts)>> {
-        let mut modules = Vec::new();
-        // Mappings have the names of the files themselves.
-        for path in libraries.filter_map(|path| directory.join(path).canonicalize_utf8().ok()) {
-            let facts = match self.modules.get(&path) {
-                Some(facts) => *facts,
-                None => self.module(&path, &Code::read(&path, true)?),
-            };
-            modules.push((path, facts));
-        }
-        Ok(modules)
-    }
-
-    /// Takes what has to be known of a module.
-    fn module(&mut self, path: &Utf8Path, code: &Code) -> Facts {
-        if self.recorder != Recorder::Uprobe {
-            self.frames.push(Module::of(path, code));
-        }
-        let facts = Facts { is_allocator: code.is_allocator(), passes_ledger: code.passes_ledger() };
-        self.modules.insert(path.to_owned(), facts);
-        facts
-    }
-
-    fn copy(
-        &mut self,
-        steering: &mut Steering,
-        name: &str,
-        original: &Utf8Path,
-    ) -> Result<(Arc<Library>, u64)> {
-        if let Some(known) = self.libraries.get(original) {
+    /// A copy with probes in it, those that record or only those that steer.
+    fn copy(&mut self, name: &str, original: &Utf8Path, records: bool) -> Result<(Arc<Library>, u64)> {
+        let key = (original.to_owned(), records);
+        if let Some(known) = self.libraries.get(&key) {
             return Ok(known.clone());
         }
         let file = |path: &Utf8Path, action| {
@@ -265,15 +256,17 @@ impl Prepared {
             LIBC => code.libc_sites(original, self.probe_at_entry)?,
             _ => code.cxx_sites(),
         };
-        if self.recorder != Recorder::Uprobe {
+        if !records {
             sites.retain(|site| matches!(site.program, Program::Exit | Program::Module | Program::Lookup));
         }
-        steering.attach(&path, &sites)?;
-        self.module(&path, &code);
+        self.probes.push((path.clone(), sites));
+        if !records {
+            self.modules.take(&path, &code);
+        }
         let malloc = code.function("malloc").unwrap_or(0);
         let library = Library { path, original: original.to_owned() };
         let known = (Arc::new(library), malloc);
-        self.libraries.insert(original.to_owned(), known.clone());
+        self.libraries.insert(key, known.clone());
         Ok(known)
     }
 }
@@ -281,31 +274,4 @@ impl Prepared {
 fn is_script(path: &Utf8Path) -> bool {
     let mut start = [0; 2];
     std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == *b"#!")
-}
-
-/// Asks the binary's own dynamic loader which libraries it would load (`ld.so --list`; nothing of
-/// the binary is executed): names and paths.
-fn loaded_libraries(
-    interpreter: &std::path::Path,
-    binary: &TestBinary,
-) -> Result<Vec<(String, Utf8PathBuf)>> {
-    let output = Command::new(interpreter)
-        .arg("--list")
-        .arg(&binary.path)
-        .env_clear()
-        .envs(binary.environment.iter().map(|(name, value)| (name, value)))
-        .current_dir(&binary.directory)
-        .output()
-        .map_err(|error| Error::Command {
-            command: format!("{} --list {}", interpreter.display(), binary.path),
-            reason: error.to_string(),
-        })?;
-    let listing = String::from_utf8_lossy(&output.stdout);
-    let libraries = listing.lines().filter_map(|line| {
-        let (entry, _) = line.trim().rsplit_once(" (")?;
-        // What is needed by a path has no name beside it.
-        let (name, path) = entry.split_once(" => ").unwrap_or((entry, entry));
-        Some((name.to_owned(), Utf8PathBuf::from(path)))
-    });
-    Ok(libraries.collect())
 }

@@ -156,7 +156,7 @@ impl Process {
         let arguments: Vec<CString> =
             std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
         let coverage = prepared.coverage(&test.binary);
-        let ledger = prepared.ledger();
+        let ledger = prepared.ledger(&test.binary);
         let held = spawner
             .spawn(Program {
                 path: program,
@@ -164,7 +164,7 @@ impl Process {
                 environment: environment(test, coverage.as_ref().ok(), ledger.map(|ledger| &**ledger)),
                 directory: string(test.binary.directory.as_str()),
                 stdio,
-                extra: ledger.filter(|_| coverage.is_ok()).map(|_| (steering.window(), &WINDOW_FDS[..])),
+                extra: ledger.map(|_| (steering.window(), &WINDOW_FDS[..])),
             })
             .map_err(failed)?;
         let uncovered = match coverage {

@@ -14,6 +14,7 @@ use super::process::Process;
 use super::sites::Site;
 use crate::error::Result;
 use crate::harvest;
+use crate::options::TraceOptions;
 use crate::snapshot::{Loss, Mapping};
 use crate::sys;
 
@@ -35,6 +36,18 @@ impl Steering {
             Self::Kernel(kernel) => Some(kernel),
             Self::Tracer(_) => None,
         }
+    }
+
+    /// Exchanges the eBPF programs, where there are any, for such as have room to record. Probes that were
+    /// placed before are removed.
+    ///
+    /// # Errors
+    /// The kernel refuses the large tables.
+    pub fn make_room(&mut self, options: &TraceOptions) -> Result<()> {
+        if let Self::Kernel(kernel) = self {
+            **kernel = Kernel::load(options, true)?;
+        }
+        Ok(())
     }
 
     /// Places probes in a file, for every process that maps it.

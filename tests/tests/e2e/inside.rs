@@ -221,19 +221,33 @@ fn next_allocator(workshop: &Workshop) -> Outcome {
 fn around_the_hooks(workshop: &Workshop) -> Outcome {
     let direct = workshop.compile("next", &["-DDIRECT"])?;
     let by_handle = workshop.compile("next", &["-ldl"])?;
+    // What it allocates comes by the usual name, but its library may do otherwise.
+    let library = workshop.compile("next", &["-DDIRECT", "-shared", "-fPIC"])?;
+    let linked = workshop.compile("next", &["-ldl", "-Wl,--no-as-needed", library.as_str()])?;
     let lost = Measure { bytes: 105, blocks: 1 };
-    for (program, way, passes) in
-        [(&direct, "direct", true), (&by_handle, "library", true), (&by_handle, "program", false)]
-    {
-        for recorder in ["ledger", "uprobe", "user"] {
+    // What passes the ledger by: a name, which is known beforehand; a handle, which is not; nothing.
+    for (program, way, seen_by) in [
+        (&direct, "direct", &["uprobe", "auto"][..]),
+        (&linked, "program", &["uprobe", "auto"]),
+        (&by_handle, "library", &["uprobe"]),
+        (&by_handle, "program", &["uprobe", "auto", "ledger", "user"]),
+    ] {
+        for recorder in ["ledger", "uprobe", "auto", "user"] {
             let options = ["--recorder", recorder];
             let (run, test) = exec_with(workshop, &options, &[program.as_str(), way])?;
-            if passes && recorder != "uprobe" {
+            if !seen_by.contains(&recorder) {
                 run.expect(10, &["use --recorder uprobe"])?;
             } else if test.definitely_lost != lost {
-                return Err(format!("{way}: {test:?}\n{}", run.describe()));
+                return Err(format!("{way}, {recorder}: {test:?}\n{}", run.describe()));
             } else {
                 run.expect(2, &[])?;
+            }
+            let noted = run.stderr.contains("recorder uprobe: ");
+            if noted != (recorder == "auto" && seen_by.len() == 2) {
+                return Err(format!(
+                    "{way}, {recorder}: another recorder was noted: {noted}\n{}",
+                    run.describe()
+                ));
             }
         }
     }

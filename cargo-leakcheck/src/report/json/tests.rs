@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::options::Recorder;
 use crate::report::testing;
 use crate::snapshot::Before;
 
@@ -45,6 +46,7 @@ fn the_document_has_the_public_shape() {
     let test = json!({
         "package": "a", "binary": "a", "name": "leaks", "outcome": "passed", "exit_code": 0, "verdict": "leaks",
         "reasons": ["4096 B definitely lost in 1 block (budget 0 B)"], "counts": true, "duration_ns": 12_000_000,
+        "recorder": "uprobe",
         "budget": {"bytes": 0},
         "definitely_lost": {"bytes": 4096, "blocks": 1}, "indirectly_lost": {"bytes": 0, "blocks": 0},
         "possibly_lost": {"bytes": 0, "blocks": 0}, "still_reachable": {"bytes": 0, "blocks": 0}, "bad_frees": 0,
@@ -111,6 +113,29 @@ fn what_is_off_without_ebpf_is_listed() {
     assert_eq!(steering["by"], "ptrace");
     assert_eq!(steering["reason"], "make table LOG: Operation not permitted");
     assert!(!steering["checks_off"].as_array().unwrap().is_empty());
+}
+
+/// What a run has recorded by two recorders says so at each test.
+#[test]
+fn each_test_names_its_recorder() {
+    let document = |by: &[Option<RecordedBy>]| -> Value {
+        let tests = by.iter().map(|by| CheckedTest { recorded_by: by.clone(), ..testing::leaking("leaks") });
+        let run = Run { recorder: Recorder::Auto, ..testing::run(tests.collect()) };
+        serde_json::from_slice(&Json.bytes(&run, &testing::view())).unwrap()
+    };
+    let uprobe = Some(RecordedBy::Uprobe { because: Some("it calls __libc_malloc".into()) });
+    let mixed = document(&[Some(RecordedBy::Ledger), uprobe.clone(), None]);
+    assert_eq!(valid(&mixed), Ok(()));
+    assert_eq!(mixed["recorder"], "ledger");
+    assert_eq!(mixed["tests"][0]["recorder"], "ledger");
+    assert_eq!(mixed["tests"][0].get("recorder_reason"), None);
+    assert_eq!(mixed["tests"][1]["recorder"], "uprobe");
+    assert_eq!(mixed["tests"][1]["recorder_reason"], "it calls __libc_malloc");
+    assert_eq!(mixed["tests"][2]["recorder"], Value::Null);
+    let plain = document(&[Some(RecordedBy::Ledger)]);
+    assert_eq!(plain["recorder"], "ledger");
+    assert_ne!(plain["recorder_reason"], mixed["recorder_reason"]);
+    assert_eq!(document(&[uprobe])["recorder"], "uprobe");
 }
 
 #[test]

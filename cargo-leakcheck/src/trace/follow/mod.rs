@@ -256,6 +256,7 @@ fn finish(process: Process, outcome: Outcome, interrupted: bool) -> Traced {
             test: process.test,
             outcome,
             duration,
+            recorded_by: process.libraries.map(|libraries| libraries.recorded_by),
             output: Output { stdout, stderr, dropped_bytes: lost_out + lost_err },
             memory: snapshot,
         },

@@ -1,0 +1,138 @@
+//! Tests that turned out to pass the ledger by are run once more, by the uprobe recorder.
+
+use super::follow::Follower;
+use super::prepare::Prepared;
+use super::steering::Steering;
+use super::{Event, Traced};
+use crate::error::Result;
+use crate::model::{Outcome, PlannedTest, RecordedBy, Stdio};
+use crate::options::{Recorder, TraceOptions};
+use crate::snapshot::Loss;
+use crate::sys::Interrupts;
+
+/// Why the ledger has not seen all of a test, if the uprobe recorder will and the test may be run twice.
+pub fn reason(traced: &Traced) -> Option<&'static str> {
+    let reasons: Option<Vec<_>> = traced.ran.memory.losses.iter().map(Loss::passes_ledger).collect();
+    // A program of the user's own choice may do something that it must not do twice.
+    let may = traced.ran.test.stdio == Stdio::Captured && !traced.interrupted;
+    reasons?.first().copied().filter(|_| may && traced.ran.outcome == Outcome::Passed)
+}
+
+/// Runs tests once more, and tells `sink` of each: of its second run, or of the first one if that is all
+/// there is. `steering` has no test to follow any more. Whether it was interrupted.
+///
+/// # Errors
+/// The system refuses a process.
+pub fn run(
+    steering: &mut Steering,
+    first: Vec<Traced>,
+    options: &TraceOptions,
+    interrupts: &Interrupts,
+    sink: &mut dyn FnMut(Event),
+) -> Result<bool> {
+    let options = TraceOptions { recorder: Recorder::Uprobe, ..options.clone() };
+    let tests: Vec<PlannedTest> = first.iter().map(|traced| traced.ran.test.clone()).collect();
+    let numbers: Vec<usize> = first.iter().map(|traced| traced.number).collect();
+    let mut first: Vec<Option<Traced>> = first.into_iter().map(Some).collect();
+    let prepared = interrupts.watch(|| {
+        steering.make_room(&options)?;
+        Prepared::new(steering, &tests, &options)
+    });
+    for (traced, because) in first.iter().flatten().filter_map(|traced| Some((traced, reason(traced)?))) {
+        let PlannedTest { binary, name, .. } = &traced.ran.test;
+        let because = format!("{} is run once more, because {because}", name.as_str());
+        sink(Event::ByUprobe { binary: binary.path.clone(), because });
+    }
+    // Where eBPF is refused, the first results say which recorder they need.
+    let ended = prepared.map_or(Ok(false), |prepared| {
+        let mut sift = |event| match event {
+            Event::Finished(second) => {
+                if let Some(first) = first[second.number].take() {
+                    sink(Event::Finished(Box::new(better(first, *second))));
+                }
+            }
+            Event::Started { number } => sink(Event::Started { number: numbers[number] }),
+            event => sink(event),
+        };
+        Follower::new(steering, &prepared, &options, interrupts, &mut sift)?.run(&tests)
+    });
+    first.into_iter().flatten().for_each(|traced| sink(Event::Finished(Box::new(traced))));
+    ended
+}
+
+/// The second result, unless the test has ended otherwise.
+fn better(first: Traced, mut second: Traced) -> Traced {
+    if second.interrupted || second.ran.outcome != first.ran.outcome {
+        return first;
+    }
+    second.number = first.number;
+    second.ran.recorded_by = Some(RecordedBy::Uprobe { because: reason(&first).map(str::to_owned) });
+    second
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{Output, Ran, TestBinary, TestName, Window};
+    use crate::snapshot::Snapshot;
+
+    fn traced(outcome: Outcome, losses: Vec<Loss>) -> Traced {
+        let binary = TestBinary {
+            package: "a".into(),
+            target: "a".into(),
+            kind: crate::model::TargetKind::Lib,
+            path: "/a".into(),
+            directory: "/".into(),
+            environment: Vec::new(),
+        };
+        let test = PlannedTest {
+            binary: std::sync::Arc::new(binary),
+            name: TestName::Listed("t".into()),
+            arguments: Vec::new(),
+            window: Window::TestBody,
+            budget: crate::model::Budget::default(),
+            should_panic: false,
+            stdio: Stdio::Captured,
+        };
+        let memory = Snapshot { losses, ..Snapshot::default() };
+        let (duration, output, recorded_by) = (Duration::ZERO, Output::default(), Some(RecordedBy::Ledger));
+        Traced {
+            number: 7,
+            interrupted: false,
+            ran: Ran { test, outcome, duration, output, recorded_by, memory },
+        }
+    }
+
+    #[test]
+    fn only_what_the_other_recorder_sees_is_worth_a_second_run() {
+        let reason = |losses| super::reason(&traced(Outcome::Passed, losses)).is_some();
+        assert!(reason(vec![Loss::LookedUp]));
+        assert!(reason(vec![Loss::Nameless { count: 1 }, Loss::LookedUp]));
+        assert!(!reason(vec![]));
+        assert!(!reason(vec![Loss::LookedUp, Loss::Exec]));
+    }
+
+    #[test]
+    fn a_program_and_a_failed_test_run_once() {
+        let mut program = traced(Outcome::Passed, vec![Loss::LookedUp]);
+        program.ran.test.stdio = Stdio::Passed;
+        assert_eq!(reason(&program), None);
+        assert_eq!(reason(&traced(Outcome::Failed { code: 101 }, vec![Loss::LookedUp])), None);
+    }
+
+    #[test]
+    fn a_second_run_counts_that_ends_as_the_first() {
+        let first = || traced(Outcome::Passed, vec![Loss::LookedUp]);
+        let second = |outcome| Traced { number: 0, ..traced(outcome, vec![]) };
+        let good = better(first(), second(Outcome::Passed));
+        assert_eq!((good.number, good.ran.memory.losses.len()), (7, 0));
+        assert_eq!(good.ran.recorded_by.unwrap().name(), "uprobe");
+        let failed = better(first(), second(Outcome::Failed { code: 1 }));
+        assert_eq!(
+            (failed.number, failed.ran.outcome, failed.ran.memory.losses.len()),
+            (7, Outcome::Passed, 1)
+        );
+    }
+}

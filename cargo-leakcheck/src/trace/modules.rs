@@ -1,0 +1,89 @@
+//! The files that binaries load, and what has to be known of them beforehand.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::code::Code;
+use super::ledger::Module;
+use crate::error::{Error, Result};
+use crate::model::TestBinary;
+
+/// What has to be known of a module.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// It has a `malloc` that others call.
+    pub is_allocator: bool,
+    /// A function by which it calls the C library's allocator past the ledger.
+    pub passes_ledger: Option<&'static str>,
+}
+
+/// The modules of a run's binaries.
+pub struct Modules {
+    /// By the paths of their mappings.
+    known: HashMap<Utf8PathBuf, Facts>,
+    /// The same, for a ledger, where there is to be one.
+    pub frames: Option<Vec<Module>>,
+}
+
+impl Modules {
+    /// None yet.
+    pub fn new(for_ledger: bool) -> Self {
+        Self { known: HashMap::new(), frames: for_ledger.then(Vec::new) }
+    }
+
+    /// What has to be known of libraries that are loaded in a directory. The kernel's own one has no file.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn all<'a>(
+        &mut self,
+        directory: &Utf8Path,
+        libraries: impl Iterator<Item = &'a Utf8Path>,
+    ) -> Result<Vec<(Utf8PathBuf, Facts)>> {
+        let mut modules = Vec::new();
+        // Mappings have the names of the files themselves.
+        for path in libraries.filter_map(|path| directory.join(path).canonicalize_utf8().ok()) {
+            let facts = match self.known.get(&path) {
+                Some(facts) => *facts,
+                None => self.take(&path, &Code::read(&path, true)?),
+            };
+            modules.push((path, facts));
+        }
+        Ok(modules)
+    }
+
+    /// Takes what has to be known of a module.
+    pub fn take(&mut self, path: &Utf8Path, code: &Code) -> Facts {
+        self.frames.iter_mut().for_each(|frames| frames.push(Module::of(path, code)));
+        let facts = Facts { is_allocator: code.is_allocator(), passes_ledger: code.passes_ledger() };
+        self.known.insert(path.to_owned(), facts);
+        facts
+    }
+}
+
+/// Asks the binary's own dynamic loader which libraries it would load (`ld.so --list`; nothing of
+/// the binary is executed): names and paths.
+pub fn loaded_libraries(interpreter: &Path, binary: &TestBinary) -> Result<Vec<(String, Utf8PathBuf)>> {
+    let output = Command::new(interpreter)
+        .arg("--list")
+        .arg(&binary.path)
+        .env_clear()
+        .envs(binary.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(&binary.directory)
+        .output()
+        .map_err(|error| Error::Command {
+            command: format!("{} --list {}", interpreter.display(), binary.path),
+            reason: error.to_string(),
+        })?;
+    let listing = String::from_utf8_lossy(&output.stdout);
+    let libraries = listing.lines().filter_map(|line| {
+        let (entry, _) = line.trim().rsplit_once(" (")?;
+        // What is needed by a path has no name beside it.
+        let (name, path) = entry.split_once(" => ").unwrap_or((entry, entry));
+        Some((name.to_owned(), Utf8PathBuf::from(path)))
+    });
+    Ok(libraries.collect())
+}
