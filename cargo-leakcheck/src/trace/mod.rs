@@ -13,6 +13,7 @@ mod object;
 mod outer;
 mod output;
 mod places;
+mod preload;
 mod prepare;
 mod process;
 mod sites;

@@ -1,7 +1,7 @@
 //! One test's process while it runs.
 
 use std::collections::HashMap;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsStr};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
@@ -20,12 +20,6 @@ use crate::model::PlannedTest;
 use crate::snapshot::{Loss, Mapping, Snapshot};
 use crate::sys::{Held, Program, Spawner};
 
-/// The variable that names libraries to load first.
-pub const PRELOAD: &str = "LD_PRELOAD";
-
-/// A variable that says nothing.
-pub const FILLER: &str = "_";
-
 /// A place where a process is to stop.
 #[derive(Clone, Copy, Debug)]
 pub struct Breakpoint {
@@ -43,8 +37,8 @@ pub enum Phase {
     Starting {
         /// There.
         loading: Breakpoint,
-        /// The stack pointer that the program was started with.
-        stack: u64,
+        /// Words of the initial stack that are to be put back, with their addresses.
+        lent: Vec<(u64, u64)>,
         /// The program's entry point.
         entry: u64,
         /// Where the loader keeps its list of modules.
@@ -54,8 +48,6 @@ pub enum Phase {
     Loading {
         /// At the program's entry point.
         entry: Breakpoint,
-        /// Address and length of what was taken out of the environment: the loader reads it still.
-        hidden: (u64, usize),
         /// Where the loader keeps its list of modules.
         modules: u64,
     },
@@ -161,7 +153,7 @@ impl Process {
             .spawn(Program {
                 path: program,
                 arguments,
-                environment: environment(test, coverage.as_ref().ok(), ledger.map(|ledger| &**ledger)),
+                environment: environment(test),
                 directory: string(test.binary.directory.as_str()),
                 stdio,
                 extra: ledger.filter(|_| coverage.is_ok()).map(|_| (steering.window(), &WINDOW_FDS[..])),
@@ -195,20 +187,14 @@ impl Process {
     }
 }
 
-/// The test's environment, and as its last variables the libraries to preload (the loader takes the last
-/// one of a name) and one that fills the room that `entry` needs. It takes them out again.
-fn environment(test: &PlannedTest, libraries: Option<&Libraries>, ledger: Option<&Ledger>) -> Vec<CString> {
-    let mut variables = test.binary.environment.clone();
-    if let Some(libraries) = libraries {
-        let theirs = variables.iter().rev().find(|(name, value)| name == PRELOAD && !value.is_empty());
-        let preload = libraries.preload(ledger, theirs.map(|(_, value)| &**value));
-        variables.extend([(PRELOAD.into(), preload), (FILLER.into(), OsString::new())]);
-    }
-    let variable = |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
-    variables.iter().map(|pair| CString::new(variable(pair)).unwrap_or_default()).collect()
+fn environment(test: &PlannedTest) -> Vec<CString> {
+    let variables = test.binary.environment.iter();
+    variables
+        .map(|(name, value)| string(OsStr::from_bytes(&[name.as_bytes(), b"=", value.as_bytes()].concat())))
+        .collect()
 }
 
-/// Arguments and paths come from `execve` themselves or from files: a NUL cannot be in them. An
+/// Variables, arguments and paths come from `execve` themselves or from files: a NUL cannot be in them. An
 /// argument that has one all the same is cut there, as `execve` would.
 fn string(text: impl AsRef<OsStr>) -> CString {
     let bytes = text.as_ref().as_bytes();
