@@ -54,6 +54,8 @@ pub mod control {
     /// How far behind its thread pointer each thread has a word with the address of [`super::MAX_FRAMES`] words
     /// on its stack that hold nothing of the program's, or 0.
     pub const ROOM: usize = 11;
+    /// 1 when everything counts, and there are no window bits; the tracer writes it.
+    pub const ALL: usize = 12;
     /// Path of that table, ended by a zero byte; the tracer writes it.
     pub const TABLE_PATH: usize = 64;
     /// Where modules are that have rows in it; the tracer writes them: [`MODULE_WORDS`] each, which are

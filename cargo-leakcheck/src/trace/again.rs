@@ -1,5 +1,7 @@
 //! Tests that turned out to pass the ledger by are run once more, by the uprobe recorder.
 
+use camino::Utf8PathBuf;
+
 use super::follow::Follower;
 use super::prepare::Prepared;
 use super::steering::Steering;
@@ -12,7 +14,9 @@ use crate::sys::Interrupts;
 
 /// Why the ledger has not seen all of a test, if the uprobe recorder will and the test may be run twice.
 pub fn reason(traced: &Traced) -> Option<&'static str> {
-    let reasons: Option<Vec<_>> = traced.ran.memory.losses.iter().map(Loss::passes_ledger).collect();
+    let children = traced.children.iter().map(|child| &child.snapshot);
+    let losses = std::iter::once(&traced.ran.memory).chain(children).flat_map(|of| &of.losses);
+    let reasons: Option<Vec<_>> = losses.map(Loss::passes_ledger).collect();
     // A program of the user's own choice may do something that it must not do twice.
     let may = traced.ran.test.stdio == Stdio::Captured && !traced.interrupted;
     reasons?.first().copied().filter(|_| may && traced.ran.outcome == Outcome::Passed)
@@ -26,6 +30,7 @@ pub fn reason(traced: &Traced) -> Option<&'static str> {
 pub fn run(
     steering: &mut Steering,
     first: Vec<Traced>,
+    executables: &[Utf8PathBuf],
     options: &TraceOptions,
     interrupts: &Interrupts,
     sink: &mut dyn FnMut(Event),
@@ -36,7 +41,7 @@ pub fn run(
     let mut first: Vec<Option<Traced>> = first.into_iter().map(Some).collect();
     let prepared = interrupts.watch(|| {
         steering.make_room(&options)?;
-        Prepared::new(steering, &tests, &options)
+        Prepared::new(steering, &tests, executables, &options)
     });
     for (traced, because) in first.iter().flatten().filter_map(|traced| Some((traced, reason(traced)?))) {
         let PlannedTest { binary, name, .. } = &traced.ran.test;
@@ -101,6 +106,7 @@ mod tests {
         Traced {
             number: 7,
             interrupted: false,
+            children: Vec::new(),
             ran: Ran { test, outcome, duration, output, recorded_by, memory },
         }
     }

@@ -1,5 +1,5 @@
 //! From `execve` to the program's entry point, in two stops. Where the loader begins to load
-//! libraries it has read the environment, and nothing else has: our variable is taken out there. At
+//! libraries it has read the environment, and nothing else has: what it was lent is taken back there. At
 //! the entry point the private C library is there, and nothing of the program has run: the canary
 //! block is planted.
 
@@ -7,21 +7,20 @@ use leakcheck_common::{CANARY_SIZE, thread};
 use nix::sys::ptrace::{getregs, setregs};
 use nix::unistd::Pid;
 
-use super::memory;
 use super::prepare::Library;
-use super::process::{Breakpoint, FILLER, PRELOAD, Phase, Process};
+use super::process::{Breakpoint, Phase, Process};
 use super::steering::Steering;
+use super::{memory, preload};
 use crate::model::Window;
-use crate::snapshot::Loss;
 use crate::{harvest, sys};
 
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
+const AT_SECURE: u64 = 23;
 const BREAKPOINT: u64 = 0xcc;
-/// Arguments and environment take a quarter of the stack's limit at most, and this by default.
-const ENVIRONMENT_BYTES: usize = 8 << 20;
 
-/// Stops the process, which has just executed its program, where its loader begins to load.
+/// Has the process, which has just executed its program, preload the libraries, and stops it where its
+/// loader begins to load.
 ///
 /// # Errors
 /// Why that is not possible.
@@ -39,10 +38,16 @@ pub fn arm(process: &mut Process) -> Result<(), String> {
         found.ok_or_else(|| format!("{path} has no entry {key}"))
     };
     let (loader, entry) = (value(AT_BASE)?, value(AT_ENTRY)?);
+    if value(AT_SECURE)? != 0 {
+        return Err("it has privileges of its file (set-uid): its loader preloads nothing".into());
+    }
     let stack = getregs(process.pid).map_err(|errno| format!("cannot read its registers: {errno}"))?.rsp;
     let loading = place(process.pid, loader + libraries.loader.loading)?;
     let modules = loader + libraries.loader.modules;
-    process.phase = Phase::Starting { loading, stack, entry, modules };
+    let lent =
+        preload::lend(process.pid, stack, |theirs| libraries.preload(process.ledger.as_deref(), theirs))
+            .inspect_err(|_| lift(process.pid, loading))?;
+    process.phase = Phase::Starting { loading, lent, entry, modules };
     Ok(())
 }
 
@@ -59,24 +64,22 @@ pub fn trapped(steering: &mut Steering, process: &mut Process) -> bool {
     let Ok(mut registers) = getregs(process.pid) else { return false };
     let is_at = |breakpoint: Breakpoint| registers.rip == breakpoint.address + 1;
     match std::mem::replace(&mut process.phase, Phase::Running) {
-        Phase::Starting { loading, stack, entry, modules } if is_at(loading) => {
+        Phase::Starting { loading, lent, entry, modules } if is_at(loading) => {
             registers.rip = loading.address;
-            let hidden = hide(process.pid, stack);
+            preload::give_back(process.pid, &lent);
             match place(process.pid, entry) {
-                Ok(entry) => process.phase = Phase::Loading { entry, hidden, modules },
-                Err(reason) => process.losses.push(Loss::NoCanary { reason }),
+                Ok(entry) => process.phase = Phase::Loading { entry, modules },
+                Err(reason) => process.refused(reason),
             }
             resume(process.pid, loading, registers);
             true
         }
-        Phase::Loading { entry, hidden, modules } if is_at(entry) => {
+        Phase::Loading { entry, modules } if is_at(entry) => {
             registers.rip = entry.address;
-            // It would show in /proc/PID/environ.
-            memory::write(process.pid, hidden.0, &vec![0; hidden.1]);
             match plant(steering, process, registers, entry.address, modules) {
                 Ok(()) => process.phase = Phase::Canary { entry, registers: Box::new(registers) },
                 Err(reason) => {
-                    process.losses.push(Loss::NoCanary { reason });
+                    process.refused(reason);
                     resume(process.pid, entry, registers);
                 }
             }
@@ -85,7 +88,7 @@ pub fn trapped(steering: &mut Steering, process: &mut Process) -> bool {
         Phase::Canary { entry, registers: saved } if is_at(entry) => {
             // The harvest looks whether it is there.
             process.canary = Some(registers.rax);
-            set_window(steering, process, process.test.window == Window::Process);
+            set_window(steering, process, process.window == Window::Process);
             steering.arm(process, process.pid);
             resume(process.pid, entry, *saved);
             true
@@ -132,7 +135,9 @@ fn plant(
 
     let mut malloc = first.range.start + libraries.malloc;
     if let Some(ledger) = &process.ledger {
-        let (control, enter) = ledger.introduce(process.pid, &mappings, process.notes_frees)?;
+        // A child has no window bits.
+        let all_counts = process.child.is_some();
+        let (control, enter) = ledger.introduce(process.pid, &mappings, process.notes_frees, all_counts)?;
         malloc = enter;
         let blocks = control + leakcheck_preload::layout::control::BLOCKS as u64 * 8;
         steering.introduce(process.pid, &mappings, blocks)?;
@@ -159,35 +164,12 @@ fn set_window(steering: &mut Steering, process: &Process, open: bool) {
 }
 
 fn resume(pid: Pid, breakpoint: Breakpoint, registers: nix::libc::user_regs_struct) {
+    lift(pid, breakpoint);
     // A process that is gone needs no registers.
-    let _ = sys::write_word(pid, breakpoint.address, breakpoint.word);
     let _ = setregs(pid, registers);
 }
 
-/// Takes the last two variables, the libraries to preload and a filler, out of the environment on the
-/// initial stack, whose layout is that of the System V ABI: argument count, arguments, 0, environment, 0, auxiliary
-/// vector. Where their texts are, and how long.
-///
-/// The words of the filler and of the old end become an entry of the auxiliary vector that means
-/// nothing: programs look for that behind the environment.
-fn hide(pid: Pid, stack: u64) -> (u64, usize) {
-    const AT_IGNORE: u64 = 1;
-    let bytes = memory::read(pid, stack, ENVIRONMENT_BYTES);
-    let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of 8")));
-    let Some(count) = words.clone().next() else { return (0, 0) };
-    let variables = words.enumerate().skip(count as usize + 2).take_while(|(_, pointer)| *pointer != 0);
-    let variables: Vec<(usize, u64)> = variables.collect();
-    let [.., (index, first), (_, second)] = variables[..] else { return (0, 0) };
-    let text = |pointer: u64| {
-        let text =
-            pointer.checked_sub(stack).and_then(|start| bytes.get(start as usize..)).unwrap_or_default();
-        &text[..text.iter().position(|byte| *byte == 0).unwrap_or(0)]
-    };
-    let ours = text(first).starts_with(PRELOAD.as_bytes()) && text(second).starts_with(FILLER.as_bytes());
-    let words = [0, AT_IGNORE, 0].map(u64::to_ne_bytes).concat();
-    if !ours || !memory::write(pid, stack + index as u64 * 8, &words) {
-        return (0, 0);
-    }
-    // The kernel has written the texts one behind the other (fs/exec.c, `copy_strings`).
-    (first, (second - first) as usize + text(second).len())
+fn lift(pid: Pid, breakpoint: Breakpoint) {
+    // Nor does it need its code.
+    let _ = sys::write_word(pid, breakpoint.address, breakpoint.word);
 }

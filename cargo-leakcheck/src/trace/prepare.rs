@@ -5,10 +5,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use nix::unistd::Pid;
 
 use super::code::Code;
 use super::ledger::Ledger;
@@ -92,6 +94,8 @@ pub struct Prepared {
     /// them.
     libraries: HashMap<(Utf8PathBuf, bool), (Arc<Library>, u64)>,
     binaries: BTreeMap<Utf8PathBuf, Coverage>,
+    /// Executables whose processes are followed where tests start them, by device and inode.
+    executables: HashMap<(u64, u64), Utf8PathBuf>,
     /// The ledger, where that is a recorder.
     ledger: Option<Arc<Ledger>>,
     recorder: Recorder,
@@ -107,7 +111,12 @@ impl Prepared {
     ///
     /// # Errors
     /// A probe cannot be placed, or the copy cannot be made.
-    pub fn new(steering: &mut Steering, tests: &[PlannedTest], options: &TraceOptions) -> Result<Self> {
+    pub fn new(
+        steering: &mut Steering,
+        tests: &[PlannedTest],
+        executables: &[Utf8PathBuf],
+        options: &TraceOptions,
+    ) -> Result<Self> {
         let system = |call: &str| {
             let call = call.to_owned();
             move |source| Error::System { call, source }
@@ -120,6 +129,7 @@ impl Prepared {
             directory,
             libraries: HashMap::new(),
             binaries: BTreeMap::new(),
+            executables: HashMap::new(),
             ledger: None,
             recorder: options.recorder,
             modules: Modules::new(options.recorder != Recorder::Uprobe),
@@ -131,6 +141,16 @@ impl Prepared {
             if !prepared.binaries.contains_key(&test.binary.path) {
                 let coverage = prepared.cover(&test.binary, test.window, can_probe)?;
                 prepared.binaries.insert(test.binary.path.clone(), coverage);
+            }
+        }
+        for path in executables {
+            let identity = identity(path.as_std_path()).map_err(system("looking at an executable"))?;
+            prepared.executables.insert(identity, path.clone());
+            if let (false, Some(test)) = (prepared.binaries.contains_key(path), tests.first()) {
+                // Cargo gives all tests the same path of libraries.
+                let binary = TestBinary { path: path.clone(), ..TestBinary::clone(&test.binary) };
+                let coverage = prepared.cover(&binary, Window::Process, can_probe)?;
+                prepared.binaries.insert(path.clone(), coverage);
             }
         }
         if prepared.passing().next().is_some() {
@@ -145,9 +165,9 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// The ledger, where that records the binary.
-    pub fn ledger(&self, binary: &TestBinary) -> Option<&Arc<Ledger>> {
-        let libraries = self.coverage(binary).as_ref().ok()?;
+    /// The ledger, where that records a binary that is covered so.
+    pub fn ledger(&self, coverage: &Coverage) -> Option<&Arc<Ledger>> {
+        let libraries = coverage.as_ref().ok()?;
         self.ledger.as_ref().filter(|_| libraries.recorded_by == RecordedBy::Ledger)
     }
 
@@ -157,6 +177,12 @@ impl Prepared {
             let because = coverage.as_ref().ok()?.recorded_by.because()?;
             Some((path.as_path(), because))
         })
+    }
+
+    /// How a child of a test is traced that has just executed its program; none if it is not to be.
+    pub fn child(&self, pid: Pid) -> Option<&Coverage> {
+        let executable = identity(format!("/proc/{pid}/exe").as_ref()).ok()?;
+        self.binaries.get(self.executables.get(&executable)?)
     }
 
     /// How the binary is traced.
@@ -269,6 +295,12 @@ impl Prepared {
         self.libraries.insert(key, known.clone());
         Ok(known)
     }
+}
+
+/// Device and inode of a file.
+fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    let file = std::fs::metadata(path)?;
+    Ok((file.dev(), file.ino()))
 }
 
 fn is_script(path: &Utf8Path) -> bool {

@@ -53,8 +53,8 @@ const PASSING: [(&str, &str, &str); 2] = [
 /// plain user runs what starts threads and children, unwinds, ends early and opens modules. Where one binary
 /// needs another recorder than the rest, the tool finds that out by itself (`auto`).
 fn recorders(package: &str) -> Vec<String> {
-    const AS_USER: [&str; 8] =
-        ["clean", "cpp", "endings", "exec-away", "plugin", "process", "threads", "tokio-tests"];
+    const AS_USER: [&str; 9] =
+        ["children", "clean", "cpp", "endings", "exec-away", "plugin", "process", "threads", "tokio-tests"];
     let chosen = matches!(package, "direct" | "handle").then_some("auto");
     let all = ["ledger", "uprobe", "container"].into_iter();
     let all = all.chain(AS_USER.contains(&package).then_some("user")).chain(chosen);

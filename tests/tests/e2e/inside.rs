@@ -27,7 +27,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("inside::misaligned_stack", misaligned_stack),
     ("inside::killed_in_walk", killed_in_walk),
     ("inside::thread_without_id", thread_without_id),
-    ("inside::auxiliary_vector", auxiliary_vector),
+    ("inside::initial_stack", initial_stack),
 ];
 
 /// Blocks of small threads, of 10,000 threads at once, on a signal's stack, in destructors and exit
@@ -312,13 +312,18 @@ fn thread_without_id(workshop: &Workshop) -> Outcome {
     }
 }
 
-/// What the tool takes out of the environment leaves no gap behind.
-fn auxiliary_vector(workshop: &Workshop) -> Outcome {
+/// Nothing on the initial stack shows the tool: with variables, with none, and with libraries to preload.
+fn initial_stack(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("auxiliary", &[])?;
+    let library = workshop.compile("library", &["-shared", "-fPIC"])?;
+    let preload = format!("LD_PRELOAD={library}");
     for recorder in ["ledger", "uprobe"] {
-        let (run, test) = exec_with(workshop, &["--recorder", recorder], &[program.as_str()])?;
-        if test.outcome != "passed" {
-            return Err(run.describe());
+        for variables in [&["-i"][..], &["A=b"], &["-i", &preload, "A=b"]] {
+            let tool = workshop.command(&["exec", "--recorder", recorder, "--", program.as_str(), "a b"])?;
+            let mut command = std::process::Command::new("env");
+            let output = command.args(variables).arg(tool.get_program()).args(tool.get_args()).output();
+            let output = output.map_err(|problem| format!("{command:?}: {problem}"))?;
+            Run::new(format!("{command:?}"), output).expect(0, &["1 clean"])?;
         }
     }
     Ok(())
