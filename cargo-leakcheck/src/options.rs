@@ -114,6 +114,8 @@ pub struct TraceOptions {
     pub jobs: usize,
     /// Time for one test.
     pub timeout: Option<Duration>,
+    /// Record the workspace's executables too where tests start them.
+    pub follow_children: bool,
     /// Note where every block is freed; otherwise a test with a double free is run once more for it.
     pub free_stacks: bool,
     /// Entries of the block table.

@@ -1,21 +1,24 @@
 //! The pipeline: one stage after the other.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io::Write as _;
-use std::sync::{OnceLock, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
 
 use crate::error::{Error, Exit, Result};
-use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered, TestName};
+use crate::model::{
+    CheckedTest, Finding, Frame, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered, TestName,
+};
 use crate::options::{Action, BuildOptions, ExecOptions, Options, Selection};
 use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Loss, Snapshot};
 use crate::symbolize::Symbolizer;
 use crate::sys::Interrupts;
-use crate::trace::{self, Event, Traced};
+use crate::trace::{self, Child, Event, Traced};
 use crate::{build, classify, discover, judge, plan, report};
 
 /// Finished tests that may wait for their analysis before the next ones are held up.
@@ -58,6 +61,8 @@ pub fn run(options: &Options) -> Result<Exit> {
 /// What is to be done.
 struct Job {
     tests: Vec<PlannedTest>,
+    /// What is followed where tests start it, if that is asked for.
+    executables: Vec<Utf8PathBuf>,
     not_checked: Vec<NotChecked>,
     notes: Vec<String>,
     own: OwnCode,
@@ -79,10 +84,11 @@ fn prepare(
     if interrupts.requested() {
         return Err(Error::Interrupted);
     }
-    let (built, discovered) = done?;
+    let (mut built, discovered) = done?;
     let plan = plan::plan(discovered, selection, plan::budgets::of_binary)?;
-    let notes = built.notes.into_iter().chain(plan.notes).collect();
-    Ok(Job { tests: plan.tests, not_checked: built.not_checked, notes, own: built.own })
+    let notes = std::mem::take(&mut built.notes).into_iter().chain(plan.notes).collect();
+    let build::Built { executables, not_checked, own, .. } = built;
+    Ok(Job { tests: plan.tests, executables, not_checked, notes, own })
 }
 
 fn program(exec: &ExecOptions, stdio: Stdio) -> Result<Job> {
@@ -90,7 +96,8 @@ fn program(exec: &ExecOptions, stdio: Stdio) -> Result<Job> {
     let directory = test.binary.directory.clone();
     let packages: Vec<Utf8PathBuf> = vec![directory.clone()];
     let own = OwnCode { root: directory, packages };
-    Ok(Job { tests: vec![test], not_checked: Vec::new(), notes: Vec::new(), own })
+    let executables = vec![test.binary.path.clone()];
+    Ok(Job { tests: vec![test], executables, not_checked: Vec::new(), notes: Vec::new(), own })
 }
 
 fn list(job: &Job) -> Result<Exit> {
@@ -132,11 +139,11 @@ fn check(
         progress.start(job.tests.len());
         let progress = &*progress;
         let (sender, receiver) = mpsc::sync_channel::<Box<Traced>>(WAITING);
-        let (plan, steered) = (&job.tests, &steered);
+        let (plan, executables, steered) = (&job.tests, &job.executables, &steered);
         let symbolizer = Symbolizer::new(job.own.clone());
         let traced = std::thread::scope(|scope| {
             let tracer = scope.spawn(move || {
-                trace::run(kernel, plan, &options.trace, interrupts, &mut |event| match event {
+                trace::run(kernel, plan, executables, &options.trace, interrupts, &mut |event| match event {
                     Event::Ready(how) => {
                         progress
                             .print(&how.note().map_or_else(String::new, |note| format!("note: {note}\n")));
@@ -147,7 +154,8 @@ fn check(
                     Event::Finished(traced) => drop(sender.send(traced)),
                 })
             });
-            tests = analyse(receiver, symbolizer, options, terminal, progress);
+            let own = &job.own;
+            tests = analyse(receiver, symbolizer, own, options, terminal, progress);
             tracer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         progress.finish();
@@ -172,6 +180,7 @@ fn check(
 fn analyse(
     receiver: mpsc::Receiver<Box<Traced>>,
     mut symbolizer: Symbolizer,
+    own: &OwnCode,
     options: &Options,
     terminal: &Terminal,
     progress: &Progress,
@@ -182,24 +191,47 @@ fn analyse(
         if traced.interrupted {
             continue;
         }
-        let test = examine(traced.ran, &mut symbolizer, options, progress);
+        let number = traced.number;
+        let test = examine(*traced, &mut symbolizer, own, options, progress);
         progress.print(&terminal.finished(&test));
         progress.advance();
-        checked.push((traced.number, test));
+        checked.push((number, test));
     }
     checked.sort_by_key(|(number, _)| *number);
     checked.into_iter().map(|(_, test)| test).collect()
 }
 
-/// From a snapshot to a verdict: the pure stages.
+/// From snapshots to a verdict: the pure stages.
 fn examine(
-    ran: Ran<Snapshot>,
+    traced: Traced,
     symbolizer: &mut Symbolizer,
+    own: &OwnCode,
     options: &Options,
     progress: &Progress,
 ) -> CheckedTest {
-    let Ran { mut test, outcome, duration, output, memory: mut snapshot } = ran;
+    let Ran { mut test, outcome, duration, output, memory } = traced.ran;
     test.should_panic |= is_should_panic(&test, &output.stdout);
+    let (mut findings, mut losses) = explain(memory, symbolizer, options, progress);
+    for Child { process, snapshot } in traced.children {
+        let process: Arc<str> = own.shown(&process).into();
+        let (found, lost) = explain(snapshot, symbolizer, options, progress);
+        findings.extend(found.into_iter().map(|it| Finding { process: Some(process.clone()), ..it }));
+        losses.extend(
+            lost.into_iter().map(|loss| Loss::Child { process: process.clone(), loss: Box::new(loss) }),
+        );
+    }
+    findings.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
+    let memory = judge::judge(&test.budget, &outcome, test.should_panic, findings, losses, &options.judge);
+    Ran { test, outcome, duration, output, memory }
+}
+
+/// The findings in one process, and what was not seen of it.
+fn explain(
+    mut snapshot: Snapshot,
+    symbolizer: &mut Symbolizer,
+    options: &Options,
+    progress: &Progress,
+) -> (Vec<Finding<Vec<Frame>>>, Vec<Loss>) {
     let start = Instant::now();
     let findings = classify::classify(&snapshot);
     // The large part of it, which nobody needs any more.
@@ -207,10 +239,7 @@ fn examine(
     if options.report.timings {
         progress.print(&timings(snapshot.taken_in, start.elapsed()));
     }
-    let findings = symbolizer.explain(&snapshot, findings);
-    let memory =
-        judge::judge(&test.budget, &outcome, test.should_panic, findings, snapshot.losses, &options.judge);
-    Ran { test, outcome, duration, output, memory }
+    (symbolizer.explain(&snapshot, findings), snapshot.losses)
 }
 
 /// How long a leak check took, in microseconds, and the most memory that the tool has had so far.

@@ -5,6 +5,7 @@ mod blocks;
 mod references;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model;
@@ -220,6 +221,14 @@ pub enum Loss {
         /// What happened.
         reason: String,
     },
+    /// Something of a child of the test.
+    #[error("in child process {process}: {loss}")]
+    Child {
+        /// Its executable and arguments.
+        process: Arc<str>,
+        /// What was not seen.
+        loss: Box<Loss>,
+    },
     /// Memory that could not be read.
     #[error("{bytes} bytes at {address:#x} ({name}) could not be read")]
     Memory {
@@ -235,6 +244,12 @@ pub enum Loss {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_loss_of_a_child_names_it() {
+        let loss = Loss::Child { process: "target/a --b".into(), loss: Box::new(Loss::NoBody) };
+        assert_eq!(loss.to_string(), "in child process target/a --b: no test body was entered");
+    }
 
     #[test]
     fn a_full_table_names_the_option_that_helps() {

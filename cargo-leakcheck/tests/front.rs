@@ -238,6 +238,19 @@ fn kinds_and_order_are_cargos() {
     ];
     assert_eq!(seen.into_iter().collect::<BTreeMap<_, _>>(), expected.into());
     assert_eq!(built.notes, [""; 0]);
+    // What tests can start: their own binaries, the package's programs, its examples.
+    let programs =
+        ["tool", "examples/plain"].map(|name| options.directory.join("target/leakcheck/debug").join(name));
+    for program in
+        built.binaries.iter().map(|binary| binary.path.as_std_path()).chain(programs.iter().map(|it| &**it))
+    {
+        assert!(
+            built.executables.iter().any(|path| path == program),
+            "{} in {:?}",
+            program.display(),
+            built.executables
+        );
+    }
 }
 
 #[test]

@@ -136,10 +136,12 @@ pub fn allocated(address: usize, size: usize, frame: usize) {
 #[inline(always)]
 fn is_in_window(thread: u32) -> bool {
     let bits = WINDOW.load(Ordering::Relaxed);
+    if bits.is_null() {
+        return LEAKCHECK_LEDGER[control::ALL].load(Ordering::Relaxed) != 0;
+    }
     let word = thread as usize / 64;
     // SAFETY: the bits stay mapped, and the place is inside.
-    !bits.is_null()
-        && word < layout::WINDOW_BYTES / 8
+    word < layout::WINDOW_BYTES / 8
         && unsafe { (*bits.add(word)).load(Ordering::Relaxed) } >> (thread % 64) & 1 != 0
 }
 

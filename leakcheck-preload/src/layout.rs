@@ -2,7 +2,7 @@
 //! byte order of the machine. Change [`VERSION`] with anything here.
 
 /// Version of this layout.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// Name of the symbol of the [`control`] words.
 pub const CONTROL: &str = "LEAKCHECK_LEDGER";
@@ -51,6 +51,8 @@ pub mod control {
     pub const NOTES: usize = 9;
     /// Blocks of threads that may not ask for their ids: whether they count is not known.
     pub const NAMELESS: usize = 10;
+    /// 1 when everything counts, and there are no window bits; the tracer writes it.
+    pub const ALL: usize = 11;
     /// Path of that table, ended by a zero byte; the tracer writes it.
     pub const TABLE_PATH: usize = 64;
     /// Where modules are that have rows in it; the tracer writes them: [`MODULE_WORDS`] each, which are

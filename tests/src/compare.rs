@@ -129,7 +129,12 @@ fn fits(expected: &Expected, found: &Finding) -> bool {
         _ => same_line(expected, found),
     };
     let held_fits = what.held_by.is_none() || what.held_by == found.held_by;
-    what.kind == found.kind && amount_fits(&what.amount, found) && site_fits && held_fits
+    let child_fits = match (&what.child, &found.process) {
+        (None, None) => true,
+        (Some(word), Some(process)) => process.split(' ').any(|part| part.rsplit('/').next() == Some(word)),
+        _ => false,
+    };
+    what.kind == found.kind && amount_fits(&what.amount, found) && site_fits && held_fits && child_fits
 }
 
 fn amount_fits(amount: &Amount, found: &Finding) -> bool {
@@ -169,8 +174,9 @@ fn show_expected(expected: &Expected) -> String {
         Amount::Any => "any".into(),
     };
     let held = what.held_by.as_ref().map_or(String::new(), |name| format!(" held by {name}"));
+    let child = what.child.as_ref().map_or(String::new(), |word| format!(" in child {word}"));
     let unknown = if what.site_unknown { " or without a site" } else { "" };
-    format!("{} {amount}{held} at {}:{}{unknown}", name(what.kind), expected.file, expected.line)
+    format!("{} {amount}{held}{child} at {}:{}{unknown}", name(what.kind), expected.file, expected.line)
 }
 
 fn show(found: &Finding) -> String {
@@ -189,7 +195,8 @@ fn show(found: &Finding) -> String {
         }
     };
     let held = found.held_by.as_ref().map_or(String::new(), |name| format!(" held by {name}"));
-    format!("{} {} bytes {} blocks{held} at {site}", name(found.kind), found.bytes, found.blocks)
+    let child = found.process.as_ref().map_or(String::new(), |process| format!(" in child {process}"));
+    format!("{} {} bytes {} blocks{held}{child} at {site}", name(found.kind), found.bytes, found.blocks)
 }
 
 #[cfg(test)]
@@ -198,7 +205,7 @@ mod tests {
     use crate::marker::Announced;
 
     fn expected(kind: Kind, amount: Amount) -> Expected {
-        let what = Announced { kind, amount, site_unknown: false, held_by: None };
+        let what = Announced { kind, amount, site_unknown: false, held_by: None, child: None };
         Expected { what, file: "forget/src/lib.rs".into(), line: 7 }
     }
 
@@ -286,5 +293,17 @@ mod tests {
         assert_eq!(differences(&[kept.clone()], &[finding.clone()]).len(), 1);
         finding.held_by = Some("pool".into());
         assert_eq!(differences(&[kept], &[finding]), [""; 0]);
+    }
+
+    #[test]
+    fn the_child_counts_whether_given_or_not() {
+        let own = expected(Kind::DefinitelyLost, ONE);
+        let mut childs = own.clone();
+        childs.what.child = Some("serve".into());
+        let mut finding = found("definitely_lost", 40, 1, HERE);
+        assert_eq!(differences(&[childs.clone()], &[finding.clone()]).len(), 1);
+        finding.process = Some("target/program serve".into());
+        assert_eq!(differences(&[childs], &[finding.clone()]), [""; 0]);
+        assert_eq!(differences(&[own], &[finding]).len(), 1);
     }
 }

@@ -60,6 +60,8 @@ pub struct Announced {
     pub site_unknown: bool,
     /// The running thread that holds the blocks.
     pub held_by: Option<String>,
+    /// A word of the child process that it is in.
+    pub child: Option<String>,
 }
 
 /// How a crate is run: more arguments for the tool, and variables in its environment.
@@ -177,7 +179,7 @@ fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
         }
         _ => return Err("the size is missing, for example `40 bytes 1 block`".into()),
     };
-    let mut announced = Announced { kind, amount, site_unknown: false, held_by: None };
+    let mut announced = Announced { kind, amount, site_unknown: false, held_by: None, child: None };
     loop {
         rest = match rest {
             [] => return Ok(announced),
@@ -187,6 +189,10 @@ fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
             }
             ["held", "by", name, rest @ ..] => {
                 announced.held_by = Some((*name).to_owned());
+                rest
+            }
+            ["in", "child", word, rest @ ..] => {
+                announced.child = Some((*word).to_owned());
                 rest
             }
             _ => return Err(format!("`{}` is not known", rest.join(" "))),
@@ -223,20 +229,23 @@ mod tests {
         let (alone, marker) = parsed("    leak(); //~ definitely_lost 4096 bytes 1 block");
         assert!(!alone);
         let amount = Amount::Exactly { bytes: 4096, blocks: 1, times: 1 };
-        let announced = Announced { kind: Kind::DefinitelyLost, amount, site_unknown: false, held_by: None };
+        let announced =
+            Announced { kind: Kind::DefinitelyLost, amount, site_unknown: false, held_by: None, child: None };
         assert_eq!(marker, Marker { up: 0, tests: vec![], body: Body::Finding(announced) });
     }
 
     #[test]
     fn everything_a_finding_can_say() {
-        let (alone, marker) =
-            parsed("//~^^ [a, b c] still_reachable 8 bytes 2 blocks x30 held by pool site unknown");
+        let (alone, marker) = parsed(
+            "//~^^ [a, b c] still_reachable 8 bytes 2 blocks x30 held by pool in child b site unknown",
+        );
         assert!(alone);
         assert_eq!(marker.up, 2);
         assert_eq!(marker.tests, ["a", "b c"]);
         let amount = Amount::Exactly { bytes: 8, blocks: 2, times: 30 };
         let held_by = Some("pool".to_owned());
-        let announced = Announced { kind: Kind::StillReachable, amount, site_unknown: true, held_by };
+        let child = Some("b".to_owned());
+        let announced = Announced { kind: Kind::StillReachable, amount, site_unknown: true, held_by, child };
         assert_eq!(marker.body, Body::Finding(announced));
     }
 

@@ -101,6 +101,9 @@ pub struct Finding {
     /// The running thread that holds the blocks.
     #[serde(default)]
     pub held_by: Option<String>,
+    /// Executable and arguments of the child of the test that has done it.
+    #[serde(default)]
+    pub process: Option<String>,
 }
 
 /// A place in a source file.

@@ -25,6 +25,8 @@ use crate::options::{BuildOptions, Environment};
 pub struct Built {
     /// The executables that `cargo test` would run, in its order.
     pub binaries: Vec<TestBinary>,
+    /// Everything that was built and can be executed.
+    pub executables: Vec<Utf8PathBuf>,
     /// What else it would test.
     pub not_checked: Vec<NotChecked>,
     /// What the user should know about differences from `cargo test`.
@@ -57,7 +59,10 @@ pub fn build(options: &BuildOptions) -> Result<Built> {
     }
     ask(options, &directories, &changes)?;
 
-    let mut built = assemble(artifacts, captures.read()?)?;
+    let executables = artifacts.iter().filter_map(|artifact| artifact.executable.clone()).collect();
+    let tests = artifacts.into_iter().filter(|artifact| artifact.profile.test).collect();
+    let mut built = assemble(tests, captures.read()?)?;
+    built.executables = executables;
     built.own = own;
     for binary in &mut built.binaries {
         restore(&mut binary.environment, &changes, options, &config);
@@ -102,7 +107,7 @@ fn directories(options: &BuildOptions) -> Result<(Vec<OsString>, OwnCode)> {
     Ok((arguments, own))
 }
 
-/// Builds everything and returns the executables that hold tests.
+/// Builds everything and returns the executables.
 fn compile(options: &BuildOptions, directories: &[OsString], flags: &Environment) -> Result<Vec<Artifact>> {
     let mut command = CargoCommand::new(options, "test");
     command
@@ -121,7 +126,6 @@ fn compile(options: &BuildOptions, directories: &[OsString], flags: &Environment
         child.stdout.take().into_iter().flat_map(|stdout| Message::parse_stream(BufReader::new(stdout)));
     for message in messages {
         if let Message::CompilerArtifact(artifact) = message.map_err(|error| command.unexpected(error))?
-            && artifact.profile.test
             && artifact.executable.is_some()
         {
             artifacts.push(artifact);

@@ -111,6 +111,7 @@ impl<'a> Sums<'a> {
                     below: Measure::default(),
                     held_by: held_by.map(str::to_owned),
                     before: Before::default(),
+                    process: None,
                 });
                 self.findings.len() as u32 - 1
             })
@@ -131,6 +132,7 @@ impl<'a> Sums<'a> {
                 below: Measure::default(),
                 held_by: None,
                 before: free.before,
+                process: None,
             });
             self.findings.len() - 1
         });

@@ -204,6 +204,9 @@ pub struct RunArgs {
     /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library
     #[arg(long, value_name = "auto|ledger|uprobe", default_value = "auto", hide_possible_values = true)]
     pub recorder: RecorderArg,
+    /// Record the workspace's executables too where a test starts them; what they leak is the test's
+    #[arg(long)]
+    pub follow_children: bool,
     /// Note where every block is freed, for double frees; a test that has one is otherwise run once more for it
     #[arg(long)]
     pub free_stacks: bool,

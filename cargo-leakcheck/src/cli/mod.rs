@@ -148,6 +148,7 @@ fn run(
         },
         jobs: run.jobs.or(threads).map_or(surroundings.cpus, NonZeroUsize::get),
         timeout: run.timeout,
+        follow_children: run.follow_children,
         free_stacks: run.free_stacks,
         max_blocks: run.max_blocks,
         max_stacks: run.max_stacks,

@@ -119,7 +119,7 @@ fn defaults() {
     assert_eq!(options.trace.max_stacks, 65_536);
     assert_eq!(options.trace.max_threads, 16_384);
     assert_eq!(options.trace.max_bad_frees, 16_384);
-    assert!(!options.trace.probe_at_entry && !options.report.timings);
+    assert!(!options.trace.probe_at_entry && !options.report.timings && !options.trace.follow_children);
     let judge = JudgeOptions {
         count: Count::Lost,
         count_failed: false,
@@ -149,6 +149,7 @@ fn own_options() {
         "9",
         "--probe-at-entry",
         "--timings",
+        "--follow-children",
     ]);
     assert_eq!(options.trace.timeout, Some(Duration::from_secs(120)));
     let judge = JudgeOptions {
@@ -162,7 +163,7 @@ fn own_options() {
     assert_eq!(options.report.junit.unwrap(), "j.xml");
     assert!(options.report.full_stacks);
     assert_eq!(options.trace.max_blocks, 9);
-    assert!(options.trace.probe_at_entry && options.report.timings);
+    assert!(options.trace.probe_at_entry && options.report.timings && options.trace.follow_children);
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Ledger {
         if control[control::VERSION] != leakcheck_preload::layout::VERSION {
             return Err("the ledger found no memory".to_owned());
         }
-        if control[control::WINDOW] == 0 {
+        if control[control::WINDOW] == 0 && control[control::ALL] == 0 {
             return Err(format!(
                 "the ledger found no window; one of the descriptors {:?} must be free and allowed (`ulimit -n`)",
                 leakcheck_preload::layout::WINDOW_FDS

@@ -12,7 +12,7 @@ mod proc;
 mod records;
 mod stacks;
 
-pub use proc::{is_executing, is_zombie, mappings, process_of, threads_of};
+pub use proc::{is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -97,6 +97,9 @@ pub fn take(steering: &Steering, process: &Process) -> Snapshot {
 }
 
 fn look_at(steering: &Steering, process: &Process) -> Snapshot {
+    if process.has_not_begun() {
+        return Snapshot::default();
+    }
     let Ok(counters) = steering.process(process.pid) else {
         let reason = "the kernel side has no record of it".into();
         return Snapshot { losses: vec![Loss::NoCanary { reason }], ..Snapshot::default() };
@@ -180,7 +183,7 @@ fn losses(process: &Process, counters: &ProcessRecord) -> Vec<Loss> {
         let reason = "it looks up the C library's malloc by a handle (dlsym); use --recorder uprobe".into();
         losses.push(Loss::Allocator { reason });
     }
-    if process.test.window == Window::TestBody {
+    if process.window == Window::TestBody {
         if counters[process::BODIES] == 0 {
             losses.push(Loss::NoBody);
         } else if counters[process::BEFORE_BODY] < LIBTESTS && process.losses.is_empty() {

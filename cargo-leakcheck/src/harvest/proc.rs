@@ -40,6 +40,13 @@ pub fn process_of(thread: Pid) -> Option<Pid> {
     Some(Pid::from_raw(id.trim().parse().ok()?))
 }
 
+/// The process whose child a thread's process is.
+pub fn parent_of(thread: Pid) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let id = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    Some(Pid::from_raw(id.trim().parse().ok()?))
+}
+
 /// The threads of a process.
 pub fn threads_of(process: Pid) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };

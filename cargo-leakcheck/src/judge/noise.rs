@@ -109,6 +109,7 @@ mod tests {
                 below: Measure::default(),
                 held_by: None,
                 before: crate::snapshot::Before::default(),
+                process: None,
             };
             assert_eq!(is_symbolizer_cache(&finding), removed, "{functions:?}");
         }

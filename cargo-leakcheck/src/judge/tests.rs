@@ -24,6 +24,7 @@ fn findings(list: &[(FindingKind, u64, u64)]) -> Vec<Finding<Vec<Frame>>> {
         below: Measure::default(),
         held_by: None,
         before: crate::snapshot::Before::default(),
+        process: None,
     };
     list.iter().map(finding).collect()
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::{Measure, Ran};
 use crate::snapshot::{Before, Loss};
 
@@ -35,6 +37,8 @@ pub struct Finding<S> {
     pub held_by: Option<String>,
     /// For double frees: what had become of the block before.
     pub before: Before<S>,
+    /// The child of the test that has done it; none for the test's own process.
+    pub process: Option<Arc<str>>,
 }
 
 /// One frame of a call stack; an inlined call is a frame of its own.

@@ -86,6 +86,9 @@ fn render_one(finding: &Finding<Vec<Frame>>, view: &View, sources: &Sources, ren
         parts.push((Some("freed first"), lines(freed, "not noted; use --free-stacks")));
         parts.push((Some("allocated"), lines(allocated, "outside of the test's body")));
     }
+    if let Some(process) = &finding.process {
+        rendered += &format!("\n   in child process: {}", text::line(process));
+    }
     for (title, lines) in parts {
         if let Some(title) = title {
             rendered += &format!("\n   {title}:");
@@ -172,6 +175,16 @@ definitely lost: 4096 B in 1 block
         finding.held_by = Some("wor\nker".into());
         let title = "definitely lost: 24 B in 1 block, and 72 B in 3 blocks below, held by thread wor\\nker";
         let expected = format!("{title}\n    the call stack was not recorded\n");
+        assert_eq!(rendered(finding, &testing::view()), expected);
+    }
+
+    #[test]
+    fn the_child_process_is_said() {
+        let mut finding = testing::finding(FindingKind::DefinitelyLost, 24);
+        finding.stack = None;
+        finding.process = Some("target/server --port\n0".into());
+        let lines = "   in child process: target/server --port\\n0\n    the call stack was not recorded\n";
+        let expected = format!("definitely lost: 24 B in 1 block\n{lines}");
         assert_eq!(rendered(finding, &testing::view()), expected);
     }
 

@@ -104,6 +104,8 @@ struct Found<'a> {
     blocks: u64,
     below: Measure,
     held_by: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<&'a str>,
     site: Option<Site<'a>>,
     stack: Option<Vec<StackFrame<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -223,6 +225,7 @@ fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
         blocks: finding.measure.blocks,
         below: finding.below,
         held_by: finding.held_by.as_deref(),
+        process: finding.process.as_deref(),
         site: site.and_then(|f| Some(Site { file: shown(&f.file)?, line: f.line, column: f.column })),
         stack: finding.stack.as_ref().map(frames),
         freed_first: finding.before.freed.as_ref().map(frames),
@@ -246,6 +249,7 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::Exec => "exec",
         Loss::Vanished { .. } => "vanished",
         Loss::Memory { .. } => "memory",
+        Loss::Child { loss, .. } => kind(loss),
     }
 }
 

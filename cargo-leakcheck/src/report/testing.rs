@@ -76,6 +76,7 @@ pub fn finding(kind: FindingKind, bytes: u64) -> Finding<Vec<Frame>> {
         below: Measure::default(),
         held_by: None,
         before: crate::snapshot::Before::default(),
+        process: None,
     }
 }
 

@@ -137,6 +137,7 @@ fn finding(stack: Option<usize>, kind: FindingKind, bytes: u64) -> Finding<usize
         below: Measure::default(),
         held_by: None,
         before: crate::snapshot::Before::default(),
+        process: None,
     }
 }
 

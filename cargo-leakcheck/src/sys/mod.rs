@@ -9,8 +9,8 @@ mod spawn;
 pub use bpf::{delete_batch, link_uprobes, load_uprobe_program};
 pub use interrupt::Interrupts;
 pub use ptrace::{
-    Stop, cont, is_breakpoint, listen, read_word, sent_by_kernel, set_breakpoints, time_stamp, wait_any,
-    write_word,
+    Stop, cont, is_breakpoint, is_ending, listen, read_word, sent_by_kernel, set_breakpoints, time_stamp,
+    wait_any, write_word,
 };
 pub use shared::SharedBits;
 pub use spawn::{Held, Program, Spawner};

@@ -60,6 +60,12 @@ pub fn sent_by_kernel(pid: Pid) -> bool {
     nix::sys::ptrace::getsiginfo(pid).is_ok_and(|info| info.si_code == libc::SI_KERNEL)
 }
 
+/// Whether a tracee that was stopped has been killed: it is on the way to the stop at its exit, or there.
+pub fn is_ending(pid: Pid) -> bool {
+    let info = nix::sys::ptrace::getsiginfo(pid);
+    info.map_or(true, |info| info.si_code >> 8 == libc::PTRACE_EVENT_EXIT)
+}
+
 /// The time stamp counter, which the ledger writes down with each block.
 pub fn time_stamp() -> u64 {
     // SAFETY: every x86_64 processor has the instruction.

@@ -12,7 +12,6 @@ use super::process::{Breakpoint, Phase, Process};
 use super::steering::Steering;
 use super::{memory, preload};
 use crate::model::Window;
-use crate::snapshot::Loss;
 use crate::{harvest, sys};
 
 const AT_BASE: u64 = 7;
@@ -70,7 +69,7 @@ pub fn trapped(steering: &mut Steering, process: &mut Process) -> bool {
             preload::give_back(process.pid, &lent);
             match place(process.pid, entry) {
                 Ok(entry) => process.phase = Phase::Loading { entry, modules },
-                Err(reason) => process.losses.push(Loss::NoCanary { reason }),
+                Err(reason) => process.refused(reason),
             }
             resume(process.pid, loading, registers);
             true
@@ -80,7 +79,7 @@ pub fn trapped(steering: &mut Steering, process: &mut Process) -> bool {
             match plant(steering, process, registers, entry.address, modules) {
                 Ok(()) => process.phase = Phase::Canary { entry, registers: Box::new(registers) },
                 Err(reason) => {
-                    process.losses.push(Loss::NoCanary { reason });
+                    process.refused(reason);
                     resume(process.pid, entry, registers);
                 }
             }
@@ -89,7 +88,7 @@ pub fn trapped(steering: &mut Steering, process: &mut Process) -> bool {
         Phase::Canary { entry, registers: saved } if is_at(entry) => {
             // The harvest looks whether it is there.
             process.canary = Some(registers.rax);
-            set_window(steering, process, process.test.window == Window::Process);
+            set_window(steering, process, process.window == Window::Process);
             steering.arm(process, process.pid);
             resume(process.pid, entry, *saved);
             true
@@ -136,7 +135,9 @@ fn plant(
 
     let mut malloc = first.range.start + libraries.malloc;
     if let Some(ledger) = &process.ledger {
-        let (control, enter) = ledger.introduce(process.pid, &mappings, process.notes_frees)?;
+        // A child has no window bits.
+        let all_counts = process.child.is_some();
+        let (control, enter) = ledger.introduce(process.pid, &mappings, process.notes_frees, all_counts)?;
         malloc = enter;
         let blocks = control + leakcheck_preload::layout::control::BLOCKS as u64 * 8;
         steering.introduce(process.pid, &mappings, blocks)?;

@@ -59,11 +59,7 @@ impl Kernel {
             ("STACKS", used(options.max_stacks)),
             ("THREADS", options.max_threads),
             ("BAD_FREES", used(options.max_bad_frees)),
-            // One for each test that runs, and some that are being removed.
-            (
-                "PROCESSES",
-                u32::try_from(options.jobs).unwrap_or(u32::MAX).saturating_mul(2).saturating_add(64),
-            ),
+            ("PROCESSES", processes(options)),
             // Each process has its last pages half empty.
             ("LOG", used(pages.saturating_mul(2).max(1 << 14))),
         ])?;
@@ -247,6 +243,13 @@ impl Kernel {
         }
         values
     }
+}
+
+/// Processes at a time: one for each test that runs, and some that are being removed. Of children there can
+/// be as many as of threads.
+fn processes(options: &TraceOptions) -> u32 {
+    let tests = u32::try_from(options.jobs).unwrap_or(u32::MAX).saturating_mul(2).saturating_add(64);
+    if options.follow_children { tests.max(options.max_threads) } else { tests }
 }
 
 impl Drop for Kernel {

@@ -76,8 +76,8 @@ impl Ledger {
         Ok(Self { enter, control, table: Table::write(place("frames")?, modules)?, path })
     }
 
-    /// Gives a process, which is kept at its entry point, what the ledger needs to know: the addresses
-    /// of its control words and of the function to enter by.
+    /// Gives a process, which is kept at its entry point, what the ledger needs to know, such as whether
+    /// everything counts: the addresses of its control words and of the function to enter by.
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -86,6 +86,7 @@ impl Ledger {
         pid: Pid,
         mappings: &[Mapping],
         notes_frees: bool,
+        all_counts: bool,
     ) -> std::result::Result<(u64, u64), String> {
         let first = mappings.iter().find(|mapping| mapping.path == self.path && mapping.offset == 0);
         let start = first.ok_or("the ledger was not loaded")?.range.start;
@@ -107,6 +108,7 @@ impl Ledger {
             && write(control::MODULES, &modules)
             && write(control::TABLE_PATH, &path)
             && write(control::NOTES, &u64::from(notes_frees).to_ne_bytes())
+            && write(control::ALL, &u64::from(all_counts).to_ne_bytes())
             && write(control::TABLE, &self.table.bytes.to_ne_bytes());
         if written { Ok((words, start + self.enter)) } else { Err("its ledger cannot be written".into()) }
     }

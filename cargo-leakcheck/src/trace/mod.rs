@@ -16,6 +16,7 @@ mod places;
 mod preload;
 mod prepare;
 mod process;
+mod running;
 mod sites;
 mod steering;
 pub mod unwind;
@@ -28,6 +29,8 @@ pub(crate) use steering::Steering;
 pub use follow::block_signals;
 
 use std::thread::JoinHandle;
+
+use camino::Utf8PathBuf;
 
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, Ran, Steered};
@@ -58,6 +61,17 @@ pub struct Traced {
     pub interrupted: bool,
     /// How it went.
     pub ran: Ran<Snapshot>,
+    /// Its children that were followed, in the order they ended.
+    pub children: Vec<Child>,
+}
+
+/// A child of a test that was followed.
+#[derive(Debug)]
+pub struct Child {
+    /// Its executable and arguments.
+    pub process: String,
+    /// What was seen at its exit.
+    pub snapshot: Snapshot,
 }
 
 /// The kernel side, while it is being loaded; or why there is none, where it can be done without.
@@ -89,22 +103,26 @@ fn do_without(error: Error, options: &TraceOptions) -> Result<String> {
 }
 
 /// Runs `tests` and tells `sink` of each as it goes; whether the run was interrupted. Whatever
-/// happens, no probe, process or file is left behind.
+/// happens, no probe, process or file is left behind. Processes of `executables` that tests start are
+/// recorded as well, where the options ask for it.
 ///
 /// # Errors
 /// No privileges, no kernel support, or the system refuses a process.
 pub fn run(
     kernel: Loading,
     tests: &[PlannedTest],
+    executables: &[Utf8PathBuf],
     options: &TraceOptions,
     interrupts: &Interrupts,
     sink: &mut dyn FnMut(Event),
 ) -> Result<bool> {
+    let executables = if options.follow_children { executables } else { &[] };
     let loaded =
         kernel.0.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
     let with_kernel = |kernel| {
         let mut steering = Steering::Kernel(Box::new(kernel));
-        let prepared = interrupts.watch(|| prepare::Prepared::new(&mut steering, tests, options))?;
+        let prepared =
+            interrupts.watch(|| prepare::Prepared::new(&mut steering, tests, executables, options))?;
         Ok((steering, prepared))
     };
     let without = match loaded.map(|kernel| kernel.and_then(with_kernel)) {
@@ -116,7 +134,7 @@ pub fn run(
         Err(reason) => reason,
     };
     let mut steering = Steering::Tracer(breakpoints::Breakpoints::new()?);
-    let prepared = interrupts.watch(|| prepare::Prepared::new(&mut steering, tests, options))?;
+    let prepared = interrupts.watch(|| prepare::Prepared::new(&mut steering, tests, executables, options))?;
     sink(Event::Ready(Steered { without_ebpf: Some(without) }));
     follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests)
 }

@@ -5,11 +5,13 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use nix::unistd::Pid;
 
 use super::code::Code;
 use super::ledger::{Ledger, Module};
@@ -96,6 +98,8 @@ pub struct Prepared {
     /// Copies by what they are copies of, with the address of `malloc` in them.
     libraries: HashMap<Utf8PathBuf, (Arc<Library>, u64)>,
     binaries: HashMap<Utf8PathBuf, Coverage>,
+    /// Executables whose processes are followed where tests start them, by device and inode.
+    executables: HashMap<(u64, u64), Utf8PathBuf>,
     /// The ledger, where that is the recorder.
     ledger: Option<Arc<Ledger>>,
     recorder: Recorder,
@@ -111,7 +115,12 @@ impl Prepared {
     ///
     /// # Errors
     /// A probe cannot be placed, or the copy cannot be made.
-    pub fn new(steering: &mut Steering, tests: &[PlannedTest], options: &TraceOptions) -> Result<Self> {
+    pub fn new(
+        steering: &mut Steering,
+        tests: &[PlannedTest],
+        executables: &[Utf8PathBuf],
+        options: &TraceOptions,
+    ) -> Result<Self> {
         let system = |call: &str| {
             let call = call.to_owned();
             move |source| Error::System { call, source }
@@ -124,6 +133,7 @@ impl Prepared {
             directory,
             libraries: HashMap::new(),
             binaries: HashMap::new(),
+            executables: HashMap::new(),
             ledger: None,
             recorder: options.recorder,
             modules: HashMap::new(),
@@ -136,6 +146,16 @@ impl Prepared {
                 prepared.binaries.insert(test.binary.path.clone(), coverage);
             }
         }
+        for path in executables {
+            let identity = identity(path.as_std_path()).map_err(system("looking at an executable"))?;
+            prepared.executables.insert(identity, path.clone());
+            if let (false, Some(test)) = (prepared.binaries.contains_key(path), tests.first()) {
+                // Cargo gives all tests the same path of libraries.
+                let binary = TestBinary { path: path.clone(), ..TestBinary::clone(&test.binary) };
+                let coverage = prepared.cover(steering, &binary, Window::Process)?;
+                prepared.binaries.insert(path.clone(), coverage);
+            }
+        }
         if prepared.recorder != Recorder::Uprobe {
             let ledger = Ledger::install(prepared.directory.path(), std::mem::take(&mut prepared.frames))?;
             prepared.ledger = Some(Arc::new(ledger));
@@ -146,6 +166,12 @@ impl Prepared {
     /// The ledger, where that is the recorder.
     pub fn ledger(&self) -> Option<&Arc<Ledger>> {
         self.ledger.as_ref()
+    }
+
+    /// How a child of a test is traced that has just executed its program; none if it is not to be.
+    pub fn child(&self, pid: Pid) -> Option<&Coverage> {
+        let executable = identity(format!("/proc/{pid}/exe").as_ref()).ok()?;
+        self.binaries.get(self.executables.get(&executable)?)
     }
 
     /// How the binary is traced.
@@ -278,6 +304,12 @@ impl Prepared {
     }
 }
 
+/// Device and inode of a file.
+fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    let file = std::fs::metadata(path)?;
+    Ok((file.dev(), file.ino()))
+}
+
 fn is_script(path: &Utf8Path) -> bool {
     let mut start = [0; 2];
     std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == *b"#!")
@@ -285,10 +317,7 @@ fn is_script(path: &Utf8Path) -> bool {
 
 /// Asks the binary's own dynamic loader which libraries it would load (`ld.so --list`; nothing of
 /// the binary is executed): names and paths.
-fn loaded_libraries(
-    interpreter: &std::path::Path,
-    binary: &TestBinary,
-) -> Result<Vec<(String, Utf8PathBuf)>> {
+fn loaded_libraries(interpreter: &Path, binary: &TestBinary) -> Result<Vec<(String, Utf8PathBuf)>> {
     let output = Command::new(interpreter)
         .arg("--list")
         .arg(&binary.path)

@@ -1,24 +1,20 @@
-//! One test's process while it runs.
+//! A process while it runs.
 
 use std::collections::HashMap;
-use std::ffi::{CString, OsStr};
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leakcheck_preload::layout::WINDOW_FDS;
 use nix::libc::user_regs_struct as Registers;
 use nix::unistd::Pid;
 
 use super::ledger::Ledger;
-use super::output::{Capture, streams};
-use super::prepare::{Libraries, Prepared};
-use super::steering::Steering;
-use crate::error::{Error, Result};
-use crate::model::PlannedTest;
+use super::prepare::{Coverage, Libraries};
+use crate::model::Window;
 use crate::snapshot::{Loss, Mapping, Snapshot};
-use crate::sys::{Held, Program, Spawner};
+use crate::sys;
+
+/// The number of a run of a test: a test may run twice.
+pub type Turn = usize;
 
 /// A place where a process is to stop.
 #[derive(Clone, Copy, Debug)]
@@ -89,26 +85,20 @@ impl Thread {
     }
 }
 
-/// A test's process.
+/// A process that is followed: a test's own, or a child of one.
 pub struct Process {
-    /// The test's place in the plan.
-    pub number: usize,
-    /// The test.
-    pub test: PlannedTest,
-    /// Process id; also that of its process group.
+    /// Whose it is.
+    pub turn: Turn,
+    /// What it is called, where it is a child.
+    pub child: Option<String>,
+    /// Process id; of a test's own process also that of its process group.
     pub pid: Pid,
-    /// Lets it start.
-    pub held: Held,
+    /// When its allocations count.
+    pub window: Window,
     /// How far it has come.
     pub phase: Phase,
     /// The libraries it is given; none when it cannot be traced.
     pub libraries: Option<Libraries>,
-    /// When it was started.
-    pub start: Instant,
-    /// It was ended because its time was up.
-    pub timed_out: bool,
-    /// Standard output and error.
-    pub streams: [Capture; 2],
     /// The threads that are followed.
     pub threads: HashMap<Pid, Thread>,
     /// Thread pointers of threads that have finished.
@@ -130,74 +120,61 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a test, held before its program.
-    ///
-    /// # Errors
-    /// The system has no room for another process or pipe.
-    pub fn start(
-        number: usize,
-        test: &PlannedTest,
-        prepared: &Prepared,
-        steering: &Steering,
-        spawner: &Spawner,
-        null: &Arc<OwnedFd>,
-    ) -> Result<Self> {
-        let failed = |source| Error::System { call: format!("starting {}", test.binary.path), source };
-        let (streams, stdio) = streams(test.stdio, null).map_err(failed)?;
-        let program = string(test.binary.path.as_str());
-        let arguments: Vec<CString> =
-            std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
-        let coverage = prepared.coverage(&test.binary);
-        let ledger = prepared.ledger();
-        let held = spawner
-            .spawn(Program {
-                path: program,
-                arguments,
-                environment: environment(test),
-                directory: string(test.binary.directory.as_str()),
-                stdio,
-                extra: ledger.filter(|_| coverage.is_ok()).map(|_| (steering.window(), &WINDOW_FDS[..])),
-            })
-            .map_err(failed)?;
+    /// A test's own process that has yet to execute its program.
+    pub fn new(
+        turn: Turn,
+        pid: Pid,
+        window: Window,
+        coverage: &Coverage,
+        ledger: Option<&Arc<Ledger>>,
+        notes_frees: bool,
+    ) -> Self {
         let uncovered = match coverage {
             Ok(libraries) => libraries.unseen.clone(),
             Err(reason) => Some(reason.clone()),
         };
-        let losses = uncovered.map(|reason| Loss::Allocator { reason }).into_iter().collect();
-        Ok(Self {
-            number,
-            test: test.clone(),
-            pid: held.pid,
-            held,
+        Self {
+            turn,
+            child: None,
+            pid,
+            window,
             phase: Phase::Held,
             libraries: coverage.as_ref().ok().cloned(),
-            start: Instant::now(),
-            timed_out: false,
-            streams,
             threads: HashMap::new(),
             finished: Vec::new(),
             history: Vec::new(),
             canary: None,
-            notes_frees: false,
+            notes_frees,
             ledger: ledger.cloned(),
             control: None,
-            losses,
+            losses: uncovered.map(|reason| Loss::Allocator { reason }).into_iter().collect(),
             snapshot: None,
-        })
+        }
     }
-}
 
-fn environment(test: &PlannedTest) -> Vec<CString> {
-    let variables = test.binary.environment.iter();
-    variables
-        .map(|(name, value)| string(OsStr::from_bytes(&[name.as_bytes(), b"=", value.as_bytes()].concat())))
-        .collect()
-}
+    /// It could not be prepared. A child may have been killed by its test meanwhile.
+    pub fn refused(&mut self, reason: String) {
+        if self.child.is_none() || !sys::is_ending(self.pid) {
+            self.losses.push(Loss::NoCanary { reason });
+        }
+    }
 
-/// Variables, arguments and paths come from `execve` themselves or from files: a NUL cannot be in them. An
-/// argument that has one all the same is cut there, as `execve` would.
-fn string(text: impl AsRef<OsStr>) -> CString {
-    let bytes = text.as_ref().as_bytes();
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    CString::new(&bytes[..end]).unwrap_or_default()
+    /// Whether nothing of the program has run: a test may end a child at once.
+    pub fn has_not_begun(&self) -> bool {
+        self.child.is_some() && self.canary.is_none() && self.losses.is_empty()
+    }
+
+    /// After its end: what is known of it.
+    pub fn into_snapshot(self) -> Snapshot {
+        let has_begun = !self.has_not_begun();
+        let mut losses = self.losses;
+        let mut snapshot = self.snapshot.unwrap_or_else(|| {
+            if losses.is_empty() && has_begun {
+                losses.push(Loss::Vanished { reason: "its threads were not seen to exit".into() });
+            }
+            Snapshot::default()
+        });
+        snapshot.losses.extend(losses);
+        snapshot
+    }
 }

@@ -27,6 +27,9 @@ pub const TRIALS: &[NamedTrial] = &[
     ("exec::output_passes", output_passes),
 ];
 
+/// Descendants are left alone, or traced.
+const FOLLOWS: [&str; 2] = ["--color=never", "--follow-children"];
+
 /// Runs a program, with the report on a file of its own.
 pub fn exec(workshop: &Workshop, program: &[&str]) -> Result<(Run, Test), String> {
     exec_with(workshop, &[], program)
@@ -139,24 +142,33 @@ fn daemon_is_ended(workshop: &Workshop) -> Outcome {
     let folder = Utf8Path::from_path(folder.path()).ok_or("the temporary folder has no readable name")?;
     open_to_all(folder)?;
     let file = folder.join("daemon.pid");
-    workshop.run(&["exec", "--", program.as_str(), file.as_str()], &[])?.expect(0, &[])?;
-    let pid = std::fs::read_to_string(&file).map_err(|problem| format!("{file}: {problem}"))?;
-    match std::path::Path::new(&format!("/proc/{}", pid.trim())).exists() {
-        false => Ok(()),
-        true => Err(format!("process {pid} is still there")),
+    for option in FOLLOWS {
+        let arguments = ["exec", option, "--", program.as_str(), file.as_str()];
+        workshop.run(&arguments, &[])?.expect(0, &[])?;
+        let pid = std::fs::read_to_string(&file).map_err(|problem| format!("{file}: {problem}"))?;
+        if std::path::Path::new(&format!("/proc/{}", pid.trim())).exists() {
+            return Err(format!("{option}: process {pid} is still there"));
+        }
     }
+    Ok(())
 }
 
 /// Processes that are no threads are let go, whichever of the two reports comes first.
 fn plain_clone(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("plain_clone", &[])?;
-    workshop.run(&["exec", "--timeout", "20", "--", program.as_str()], &[])?.expect(0, &[])
+    FOLLOWS.into_iter().try_for_each(|option| {
+        workshop.run(&["exec", option, "--timeout", "20", "--", program.as_str()], &[])?.expect(0, &[])
+    })
 }
 
 /// The time is up for the process itself, not only for the group that it had.
 fn leaves_its_group(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("leaves_group", &[])?;
-    workshop.run(&["exec", "--timeout", "1", "--", program.as_str()], &[])?.expect(1, &["TIMEOUT"])
+    FOLLOWS.into_iter().try_for_each(|option| {
+        workshop
+            .run(&["exec", option, "--timeout", "1", "--", program.as_str()], &[])?
+            .expect(1, &["TIMEOUT"])
+    })
 }
 
 fn kept_by_unusual_memory(workshop: &Workshop) -> Outcome {

@@ -46,8 +46,8 @@ pub fn trials(workshop: &Arc<Workshop>) -> Vec<Trial> {
 /// Every recorder must find the same: all of them, or the one that `LEAKCHECK_E2E_RECORDER` names. A
 /// plain user runs what starts threads and children, unwinds, ends early and opens modules.
 fn recorders(package: &str) -> Vec<String> {
-    const AS_USER: [&str; 8] =
-        ["clean", "cpp", "endings", "exec-away", "plugin", "process", "threads", "tokio-tests"];
+    const AS_USER: [&str; 9] =
+        ["children", "clean", "cpp", "endings", "exec-away", "plugin", "process", "threads", "tokio-tests"];
     let all = ["ledger", "uprobe", "container"].into_iter();
     let all = all.chain(AS_USER.contains(&package).then_some("user")).map(str::to_owned);
     env::var("LEAKCHECK_E2E_RECORDER").map_or_else(|_| all.collect(), |recorder| vec![recorder])

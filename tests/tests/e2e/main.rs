@@ -8,6 +8,7 @@
 //! test that did not run is no test that passed.
 
 mod bad_input;
+mod children;
 mod documents;
 mod exec;
 mod fixtures;
@@ -42,7 +43,8 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 7] = [
+    let lists: [&[NamedTrial]; 8] = [
+        children::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
         exec::TRIALS,

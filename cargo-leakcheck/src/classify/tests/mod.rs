@@ -71,6 +71,7 @@ fn finding(kind: FindingKind, stack: usize, bytes: u64, blocks: u64) -> Finding<
         below: Measure::default(),
         held_by: None,
         before: Before::default(),
+        process: None,
     }
 }
 

@@ -69,6 +69,7 @@ pub(super) fn classify(image: &Image) -> Vec<Finding<usize>> {
                 measure: Measure { bytes, blocks: 1 },
                 below,
                 before: Before::default(),
+                process: None,
             }),
         }
     };

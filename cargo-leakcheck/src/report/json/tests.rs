@@ -40,6 +40,19 @@ fn all() -> Vec<CheckedTest> {
 }
 
 #[test]
+fn findings_and_losses_of_children_name_them() {
+    let mut test = testing::leaking("leaks");
+    test.memory.findings[0].process = Some("target/server --port 0".into());
+    test.memory.losses = vec![Loss::Child { process: "target/other".into(), loss: Box::new(Loss::Exec) }];
+    let document = document(vec![test]);
+    assert_eq!(valid(&document), Ok(()));
+    let test = &document["tests"][0];
+    assert_eq!(test["findings"][0]["process"], "target/server --port 0");
+    assert_eq!(test["losses"][0]["kind"], "exec");
+    assert!(test["losses"][0]["message"].as_str().unwrap().starts_with("in child process target/other: "));
+}
+
+#[test]
 fn the_document_has_the_public_shape() {
     let document = document(vec![testing::leaking("leaks")]);
     let test = json!({

@@ -3,12 +3,12 @@
 use nix::sys::ptrace::{getevent, getregs};
 use nix::unistd::Pid;
 
-use super::{Follower, end_group, finish, proceed};
+use super::{Follower, end_group, end_process, leave, proceed};
 use crate::harvest;
 use crate::model::{Outcome, Stdio, Window};
-use crate::snapshot::Loss;
+use crate::snapshot::{BadFree, Loss};
 use crate::sys::{self, Stop};
-use crate::trace::process::{Phase, Thread};
+use crate::trace::process::{Phase, Thread, Turn};
 use crate::trace::{Event, Traced, entry};
 
 const SYS_EXIT: u64 = 60;
@@ -17,13 +17,19 @@ impl Follower<'_> {
     /// Handles one change of state of a child.
     pub(super) fn handle(&mut self, pid: Pid, stop: Stop) {
         let Some(&owner) = self.owners.get(&pid) else {
-            self.handle_unknown(pid, stop);
+            match self.others.get(&pid) {
+                Some(&turn) => self.handle_other(pid, turn, stop),
+                None => self.handle_unknown(pid, stop),
+            }
             return;
         };
         match stop {
             Stop::Exited(_) | Stop::Signalled(_) => self.ended(pid, owner, stop),
             Stop::Event(libc::PTRACE_EVENT_EXEC, _) => self.executed(pid, owner),
             Stop::Event(libc::PTRACE_EVENT_CLONE, _) => self.cloned(pid, owner),
+            Stop::Event(libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK, _) => {
+                self.forked(pid, self.processes[&owner].turn);
+            }
             Stop::Event(libc::PTRACE_EVENT_EXIT, _) => self.exiting(pid, owner),
             // The first stop of a new thread, or a group-stop.
             Stop::Event(_, libc::SIGTRAP) | Stop::Event(libc::PTRACE_EVENT_STOP, 0) => self.begun(pid, owner),
@@ -45,48 +51,20 @@ impl Follower<'_> {
         }
     }
 
-    /// A child that is not known: a thread whose creation was not yet reported, or a process that a
-    /// test has left to us.
-    fn handle_unknown(&mut self, pid: Pid, stop: Stop) {
-        match stop {
-            Stop::Exited(_) | Stop::Signalled(_) => {
-                self.early.retain(|early| *early != pid);
-                self.strangers.remove(&pid);
-            }
-            Stop::Event(libc::PTRACE_EVENT_EXIT, _) => {
-                // Killed before its creation was reported: its process is at its end as well.
-                let owner = harvest::process_of(pid).filter(|owner| self.processes.contains_key(owner));
-                match owner {
-                    Some(owner) => {
-                        self.adopt(pid, owner, None);
-                        self.exiting(pid, owner);
-                    }
-                    None => proceed(pid, 0),
-                }
-            }
-            _ if self.strangers.remove(&pid) => release(pid),
-            _ => self.early.push(pid),
-        }
-    }
-
     fn cloned(&mut self, parent: Pid, owner: Pid) {
-        if let Ok(child) = getevent(parent) {
-            let child = Pid::from_raw(child as i32);
-            let is_thread = harvest::process_of(child) == Some(owner);
-            if is_thread {
-                self.adopt(child, owner, Some(parent));
-            }
-            if let Some(place) = self.early.iter().position(|early| *early == child) {
-                self.early.swap_remove(place);
-                if is_thread { self.begun(child, owner) } else { release(child) }
-            } else if !is_thread {
-                self.strangers.insert(child);
-            }
+        let child = getevent(parent).ok().map(|child| Pid::from_raw(child as i32));
+        let Some(child) = child.filter(|child| harvest::process_of(*child) == Some(owner)) else {
+            self.forked(parent, self.processes[&owner].turn);
+            return;
+        };
+        self.adopt(child, owner, Some(parent));
+        if self.take_early(child) {
+            self.begun(child, owner);
         }
         proceed(parent, 0);
     }
 
-    fn adopt(&mut self, thread: Pid, owner: Pid, parent: Option<Pid>) {
+    pub(super) fn adopt(&mut self, thread: Pid, owner: Pid, parent: Option<Pid>) {
         self.owners.insert(thread, owner);
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
         process.threads.insert(thread, Thread::new());
@@ -106,7 +84,7 @@ impl Follower<'_> {
     }
 
     /// A thread stops before its first instruction.
-    fn begun(&mut self, pid: Pid, owner: Pid) {
+    pub(super) fn begun(&mut self, pid: Pid, owner: Pid) {
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
         if let Some(thread) = process.threads.get_mut(&pid) {
             thread.pointer = getregs(pid).ok().map(|registers| registers.fs_base);
@@ -115,7 +93,7 @@ impl Follower<'_> {
         proceed(pid, 0);
     }
 
-    fn executed(&mut self, pid: Pid, owner: Pid) {
+    pub(super) fn executed(&mut self, pid: Pid, owner: Pid) {
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
         if !matches!(process.phase, Phase::Held) {
             // Its memory is gone, and with it everything that was recorded.
@@ -126,10 +104,11 @@ impl Follower<'_> {
         } else if process.libraries.is_some() {
             process.threads.insert(pid, Thread::new());
             process.phase = Phase::Running;
-            let in_window = process.test.window == Window::Process;
+            // The window of a child begins at its entry point, where a ledger can be told of it.
+            let in_window = process.window == Window::Process && process.child.is_none();
             let ready = self.steering.add_process(pid, in_window).and_then(|()| entry::arm(process));
             if let Err(reason) = ready {
-                process.losses.push(Loss::NoCanary { reason });
+                process.refused(reason);
             }
         } else {
             process.phase = Phase::Done;
@@ -138,11 +117,11 @@ impl Follower<'_> {
     }
 
     /// A thread has reached its exit: alone, or with its whole process.
-    fn exiting(&mut self, pid: Pid, owner: Pid) {
+    pub(super) fn exiting(&mut self, pid: Pid, owner: Pid) {
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
         let Ok(registers) = getregs(pid) else { return };
         if matches!(process.phase, Phase::Done | Phase::Held) || process.libraries.is_none() {
-            proceed(pid, 0);
+            leave(pid);
             return;
         }
         let alone = registers.orig_rax == SYS_EXIT && process.threads.len() > 1;
@@ -150,7 +129,7 @@ impl Follower<'_> {
             process.finished.push(registers.fs_base);
             process.threads.remove(&pid);
             self.steering.remove_thread(pid);
-            proceed(pid, 0);
+            leave(pid);
             return;
         }
         process.phase = Phase::Dying;
@@ -180,7 +159,7 @@ impl Follower<'_> {
             process.phase = Phase::Running;
             for (id, thread) in &mut process.threads {
                 if thread.at_exit.take().is_some() {
-                    proceed(*id, 0);
+                    leave(*id);
                 }
             }
             return;
@@ -197,7 +176,7 @@ impl Follower<'_> {
         let threads: Vec<Pid> = process.threads.keys().copied().collect();
         self.forget(owner);
         for thread in threads {
-            proceed(thread, 0);
+            leave(thread);
         }
     }
 
@@ -221,36 +200,60 @@ impl Follower<'_> {
             process.finished.extend(exited.and_then(|thread| thread.pointer));
             return;
         }
-        let outcome = match stop {
-            _ if process.timed_out => Outcome::TimedOut,
-            Stop::Exited(_) if matches!(process.phase, Phase::Held) => {
-                let reason = process.held.failure();
-                let reason = reason.map_or_else(|| "it ended early".into(), |error| error.to_string());
-                Outcome::NotStarted { reason }
-            }
-            Stop::Exited(0) => Outcome::Passed,
-            Stop::Exited(code) => Outcome::Failed { code },
-            Stop::Signalled(signal) => Outcome::Signalled { signal },
-            Stop::Signal(_) | Stop::Event(..) => unreachable!("only ends come here"),
-        };
-        // What the test has started and left in its group ends with it.
-        end_group(owner);
+        let was_held = matches!(process.phase, Phase::Held);
         self.forget(owner);
         let process = self.processes.remove(&owner).expect("it was just there");
         self.owners.retain(|_, other| *other != owner);
-        self.finished(finish(process, outcome, self.interrupted));
+        let turn = process.turn;
+        let test = self.tests.get_mut(&turn).expect("it lasts as long as its processes");
+        if let Some(name) = process.child.clone() {
+            test.add(name, process);
+        } else {
+            let outcome = match stop {
+                _ if test.timed_out => Outcome::TimedOut,
+                Stop::Exited(_) if was_held => {
+                    let reason = test.held.failure();
+                    let reason = reason.map_or_else(|| "it ended early".into(), |error| error.to_string());
+                    Outcome::NotStarted { reason }
+                }
+                Stop::Exited(0) => Outcome::Passed,
+                Stop::Exited(code) => Outcome::Failed { code },
+                Stop::Signalled(signal) => Outcome::Signalled { signal },
+                Stop::Signal(_) | Stop::Event(..) => unreachable!("only ends come here"),
+            };
+            test.end(process, outcome);
+            // What the test has started and left in its group ends with it, and so do its children that are
+            // followed.
+            end_group(owner);
+            let children = self.processes.values().filter(|process| process.turn == turn);
+            for child in children {
+                end_process(child.pid);
+            }
+        }
+        self.finish_if_over(turn);
+        self.look_for_orphans(turn);
+    }
+
+    /// A test is over when its own process has ended, and then its children.
+    fn finish_if_over(&mut self, turn: Turn) {
+        if self.tests[&turn].has_ended() && self.processes.values().all(|process| process.turn != turn) {
+            let test = self.tests.remove(&turn).expect("just looked at");
+            self.finished(test.finish(self.interrupted));
+        }
     }
 
     /// A test has ended. One that has freed a block twice is run once more, to see where it does so first:
     /// to note the call stacks of all frees takes time that other tests need not spend.
     fn finished(&mut self, traced: Traced) {
         let number = traced.number;
-        let misses = |traced: &Traced| {
-            let frees = &traced.ran.memory.bad_frees;
-            frees.iter().any(|free| free.before.allocated.is_some() && free.before.freed.is_none())
+        let any = |traced: &Traced, is: fn(&BadFree) -> bool| {
+            let children = traced.children.iter().map(|child| &child.snapshot);
+            std::iter::once(&traced.ran.memory).chain(children).any(|of| of.bad_frees.iter().any(is))
         };
-        let notes =
-            |traced: &Traced| traced.ran.memory.bad_frees.iter().any(|free| free.before.freed.is_some());
+        let misses = |traced: &Traced| {
+            any(traced, |free| free.before.allocated.is_some() && free.before.freed.is_none())
+        };
+        let notes = |traced: &Traced| any(traced, |free| free.before.freed.is_some());
         let result = match self.again.remove(&number) {
             // A program of the user's own choice may do something that it must not do twice.
             None if misses(&traced)
@@ -267,10 +270,4 @@ impl Follower<'_> {
         };
         (self.sink)(Event::Finished(Box::new(result)));
     }
-}
-
-/// Lets go of a process that is traced only because it was made by a plain `clone`.
-fn release(pid: Pid) {
-    // One that was killed meanwhile is free already.
-    let _ = nix::sys::ptrace::detach(pid, None);
 }

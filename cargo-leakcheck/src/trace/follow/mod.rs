@@ -2,9 +2,10 @@
 //! been looked at. One thread does it all, because the kernel takes trace requests from the tracing
 //! thread only.
 
+mod descendants;
 mod events;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +17,13 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use super::prepare::Prepared;
-use super::process::{Phase, Process};
+use super::process::{Phase, Process, Turn};
+use super::running::Running;
 use super::steering::Steering;
 use super::{Event, Traced};
 use crate::error::{Error, Result};
-use crate::model::{Outcome, Output, PlannedTest};
+use crate::model::PlannedTest;
 use crate::options::TraceOptions;
-use crate::snapshot::{Loss, Snapshot};
 use crate::sys::{self, Interrupts, Spawner};
 
 /// How soon a dying process is looked at again if nothing happens.
@@ -38,13 +39,17 @@ pub struct Follower<'a> {
     signals: SignalFd,
     spawner: Spawner,
     null: Arc<OwnedFd>,
+    /// The tests that run, and how many have been started.
+    tests: HashMap<Turn, Running>,
+    turns: Turn,
+    /// Their own processes, and children that are followed.
     processes: HashMap<Pid, Process>,
     /// Which process a thread belongs to.
     owners: HashMap<Pid, Pid>,
     /// Threads that stopped before their creation was reported.
     early: Vec<Pid>,
-    /// Processes made by a plain `clone` that are to be let go of as they stop.
-    strangers: HashSet<Pid>,
+    /// Threads of all other descendants that are traced, with the tests they come from.
+    others: HashMap<Pid, Turn>,
     /// Tests that are still to be run, by their places in the plan.
     queue: VecDeque<usize>,
     /// Tests that are run once more, with how they went first.
@@ -84,10 +89,12 @@ impl<'a> Follower<'a> {
             signals,
             spawner: Spawner::new(),
             null: Arc::new(null.into()),
+            tests: HashMap::new(),
+            turns: 0,
             processes: HashMap::new(),
             owners: HashMap::new(),
             early: Vec::new(),
-            strangers: HashSet::new(),
+            others: HashMap::new(),
             queue: VecDeque::new(),
             again: HashMap::new(),
             interrupted: interrupts.requested(),
@@ -102,12 +109,12 @@ impl<'a> Follower<'a> {
         self.queue = (0..tests.len()).collect();
         loop {
             while !self.interrupted
-                && self.processes.len() < self.options.jobs
+                && self.tests.len() < self.options.jobs
                 && let Some(number) = self.queue.pop_front()
             {
                 match self.start(number, &tests[number]) {
                     Ok(()) => {}
-                    Err(error) if self.processes.is_empty() => return Err(error),
+                    Err(error) if self.tests.is_empty() => return Err(error),
                     // No room for another one beside those that run.
                     Err(_) => {
                         self.queue.push_front(number);
@@ -115,7 +122,8 @@ impl<'a> Follower<'a> {
                     }
                 }
             }
-            if self.processes.is_empty() {
+            if self.tests.is_empty() {
+                self.end_others();
                 // What tests have left behind outside of their process groups has become ours.
                 self.interrupts.end_children(Instant::now());
                 for (_, first) in std::mem::take(&mut self.again) {
@@ -135,37 +143,43 @@ impl<'a> Follower<'a> {
     }
 
     fn start(&mut self, number: usize, test: &PlannedTest) -> Result<()> {
-        let mut process =
-            Process::start(number, test, self.prepared, self.steering, &self.spawner, &self.null)?;
         let again = self.again.contains_key(&number);
-        process.notes_frees = again || self.options.free_stacks;
+        let (running, process) = Running::start(
+            (number, test),
+            self.turns,
+            again || self.options.free_stacks,
+            self.prepared,
+            self.steering,
+            &self.spawner,
+            &self.null,
+        )?;
         let pid = process.pid;
-        let options = Trace::PTRACE_O_TRACEEXEC
+        let mut options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT
             | Trace::PTRACE_O_TRACECLONE
             | Trace::PTRACE_O_EXITKILL;
+        if self.options.follow_children {
+            options |= Trace::PTRACE_O_TRACEFORK | Trace::PTRACE_O_TRACEVFORK;
+        }
         let release = |()| {
             let failed = |source| Error::System { call: format!("starting process {pid}"), source };
-            process.held.release().map_err(failed)
+            running.held.release().map_err(failed)
         };
-        let started =
-            seize(pid, options).map_err(|errno| Error::Ptrace { reason: errno.into() }).and_then(release);
-        if let Err(error) = started {
-            // Without the byte it waits for, the child ends by itself when its pipe is closed.
-            drop(process);
-            return Err(error);
-        }
+        // On an error the child, without the byte it waits for, ends by itself when its pipe is closed.
+        seize(pid, options).map_err(|errno| Error::Ptrace { reason: errno.into() }).and_then(release)?;
         if !again {
             (self.sink)(Event::Started { number });
         }
         self.owners.insert(pid, pid);
         self.processes.insert(pid, process);
+        self.tests.insert(self.turns, running);
+        self.turns += 1;
         Ok(())
     }
 
     /// Waits until a child changes its state, a test writes, a signal comes, or a time is up.
     fn wait(&mut self) -> Result<()> {
-        let mut deadline = self.processes.values().filter_map(|process| self.deadline(process)).min();
+        let mut deadline = self.tests.values().filter_map(|test| self.deadline(test)).min();
         if self.processes.values().any(|process| matches!(process.phase, Phase::Dying)) {
             // Whether a dying process executes another program shows without an event.
             let soon = Instant::now() + DYING;
@@ -182,7 +196,7 @@ impl<'a> Follower<'a> {
         if !self.interrupted {
             files.push(PollFd::new(self.interrupts.as_fd(), PollFlags::POLLIN));
         }
-        let streams = self.processes.values().flat_map(|process| &process.streams);
+        let streams = self.tests.values().flat_map(|test| &test.streams);
         files.extend(streams.filter_map(|stream| Some(PollFd::new(stream.pipe()?, PollFlags::POLLIN))));
         match poll(&mut files, timeout) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
@@ -195,71 +209,59 @@ impl<'a> Follower<'a> {
             self.processes.values().for_each(|process| end(process.pid));
         }
         if readable {
-            for process in self.processes.values_mut() {
-                process.streams.iter_mut().for_each(super::output::Capture::read);
+            for test in self.tests.values_mut() {
+                test.streams.iter_mut().for_each(super::output::Capture::read);
             }
         }
         Ok(())
     }
 
-    fn deadline(&self, process: &Process) -> Option<Instant> {
-        let timeout = self.options.timeout.filter(|_| !process.timed_out)?;
-        Some(process.start + timeout)
+    fn deadline(&self, test: &Running) -> Option<Instant> {
+        let timeout = self.options.timeout.filter(|_| !test.timed_out && !test.has_ended())?;
+        Some(test.start + timeout)
     }
 
     fn enforce_timeouts(&mut self) {
         let now = Instant::now();
-        let late: Vec<Pid> = self
-            .processes
-            .values()
-            .filter(|process| self.deadline(process).is_some_and(|deadline| deadline <= now))
-            .map(|process| process.pid)
-            .collect();
-        for pid in late {
-            end(pid);
-            self.processes.get_mut(&pid).expect("it was just listed").timed_out = true;
+        let is_late = |test: &Running| self.deadline(test).is_some_and(|deadline| deadline <= now);
+        let late: Vec<Turn> =
+            self.tests.iter().filter(|(_, test)| is_late(test)).map(|(turn, _)| *turn).collect();
+        for turn in late {
+            let test = self.tests.get_mut(&turn).expect("it was just listed");
+            end(test.pid);
+            test.timed_out = true;
         }
     }
 }
 
+/// Lets a thread go on from a stop that is not its exit. One that was killed meanwhile is not to be sent
+/// through that.
 fn proceed(pid: Pid, signal: i32) {
-    // A tracee that was killed meanwhile needs no word from us.
-    let _ = sys::cont(pid, signal);
+    if !sys::is_ending(pid) {
+        let _ = sys::cont(pid, signal);
+    }
+}
+
+/// Lets a thread exit.
+fn leave(pid: Pid) {
+    // One that was killed once more is gone.
+    let _ = sys::cont(pid, 0);
 }
 
 /// Ends a test's process, which may have left its group, and its group.
 fn end(pid: Pid) {
-    let _ = kill(pid, Signal::SIGKILL);
+    end_process(pid);
     end_group(pid);
+}
+
+/// Whether there was such a process.
+fn end_process(pid: Pid) -> bool {
+    kill(pid, Signal::SIGKILL).is_ok()
 }
 
 fn end_group(pid: Pid) {
     // No such group: all of it has ended.
     let _ = killpg(pid, Signal::SIGKILL);
-}
-
-fn finish(process: Process, outcome: Outcome, interrupted: bool) -> Traced {
-    let duration = process.start.elapsed();
-    let [(stdout, lost_out), (stderr, lost_err)] = process.streams.map(super::output::Capture::finish);
-    let mut losses = process.losses;
-    let mut snapshot = process.snapshot.unwrap_or_else(|| {
-        if losses.is_empty() && !matches!(outcome, Outcome::NotStarted { .. }) {
-            losses.push(Loss::Vanished { reason: "its threads were not seen to exit".into() });
-        }
-        Snapshot::default()
-    });
-    snapshot.losses.extend(losses);
-    Traced {
-        number: process.number,
-        interrupted,
-        ran: crate::model::Ran {
-            test: process.test,
-            outcome,
-            duration,
-            output: Output { stdout, stderr, dropped_bytes: lost_out + lost_err },
-            memory: snapshot,
-        },
-    }
 }
 
 /// Blocks the signal that tells of children: the follower's loop looks for it. To be called before

@@ -1,0 +1,130 @@
+//! One test while it runs: its own process, and children of it that are followed.
+
+use std::ffi::{CString, OsStr};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leakcheck_preload::layout::WINDOW_FDS;
+use nix::unistd::Pid;
+
+use super::output::{Capture, streams};
+use super::prepare::Prepared;
+use super::process::{Process, Turn};
+use super::steering::Steering;
+use super::{Child, Traced};
+use crate::error::{Error, Result};
+use crate::model::{Outcome, Output, PlannedTest, Ran};
+use crate::snapshot::Snapshot;
+use crate::sys::{Held, Program, Spawner};
+
+/// A test that runs.
+pub struct Running {
+    /// Its place in the plan.
+    pub number: usize,
+    /// Its own process, and the id of the process group of that.
+    pub pid: Pid,
+    /// Lets it start.
+    pub held: Held,
+    /// It was ended because its time was up.
+    pub timed_out: bool,
+    /// Standard output and error.
+    pub streams: [Capture; 2],
+    /// When it was started.
+    pub start: Instant,
+    /// How its own process has ended, and after which time.
+    ended: Option<(Outcome, Duration)>,
+    test: PlannedTest,
+    snapshot: Snapshot,
+    children: Vec<Child>,
+}
+
+impl Running {
+    /// Starts a test, whose process is held before its program.
+    ///
+    /// # Errors
+    /// The system has no room for another process or pipe.
+    pub fn start(
+        (number, test): (usize, &PlannedTest),
+        turn: Turn,
+        notes_frees: bool,
+        prepared: &Prepared,
+        steering: &Steering,
+        spawner: &Spawner,
+        null: &Arc<OwnedFd>,
+    ) -> Result<(Self, Process)> {
+        let failed = |source| Error::System { call: format!("starting {}", test.binary.path), source };
+        let (streams, stdio) = streams(test.stdio, null).map_err(failed)?;
+        let program = string(test.binary.path.as_str());
+        let arguments: Vec<CString> =
+            std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
+        let coverage = prepared.coverage(&test.binary);
+        let ledger = prepared.ledger();
+        let held = spawner
+            .spawn(Program {
+                path: program,
+                arguments,
+                environment: environment(test),
+                directory: string(test.binary.directory.as_str()),
+                stdio,
+                extra: ledger.filter(|_| coverage.is_ok()).map(|_| (steering.window(), &WINDOW_FDS[..])),
+            })
+            .map_err(failed)?;
+        let process = Process::new(turn, held.pid, test.window, coverage, ledger, notes_frees);
+        let running = Self {
+            number,
+            pid: held.pid,
+            held,
+            timed_out: false,
+            streams,
+            start: Instant::now(),
+            ended: None,
+            test: test.clone(),
+            snapshot: Snapshot::default(),
+            children: Vec::new(),
+        };
+        Ok((running, process))
+    }
+
+    /// Takes what is known of its own process, which has ended so.
+    pub fn end(&mut self, process: Process, outcome: Outcome) {
+        if !matches!(outcome, Outcome::NotStarted { .. }) {
+            self.snapshot = process.into_snapshot();
+        }
+        self.ended = Some((outcome, self.start.elapsed()));
+    }
+
+    /// Takes what is known of a child of it that has ended.
+    pub fn add(&mut self, process: String, child: Process) {
+        self.children.push(Child { process, snapshot: child.into_snapshot() });
+    }
+
+    /// Whether its own process has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// How it went, once all of its processes have ended.
+    pub fn finish(self, interrupted: bool) -> Traced {
+        let [(stdout, lost_out), (stderr, lost_err)] = self.streams.map(Capture::finish);
+        let (outcome, duration) = self.ended.expect("its own process has ended");
+        let output = Output { stdout, stderr, dropped_bytes: lost_out + lost_err };
+        let ran = Ran { test: self.test, outcome, duration, output, memory: self.snapshot };
+        Traced { number: self.number, interrupted, ran, children: self.children }
+    }
+}
+
+fn environment(test: &PlannedTest) -> Vec<CString> {
+    let pairs = test.binary.environment.iter();
+    let variables = pairs.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    variables.map(|variable| string(OsStr::from_bytes(&variable))).collect()
+}
+
+/// Variables, arguments and paths come from `execve` themselves or from files: a NUL cannot be in them. One
+/// that has one all the same is cut there, as `execve` would.
+fn string(text: impl AsRef<OsStr>) -> CString {
+    let bytes = text.as_ref().as_bytes();
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    CString::new(&bytes[..end]).unwrap_or_default()
+}
