@@ -27,7 +27,8 @@ pub struct Measure {
 impl Measure {
     /// Adds one block of `bytes`.
     pub fn add(&mut self, bytes: u64) {
-        self.bytes += bytes;
+        // What a process has written into the recorder's memory has any size.
+        self.bytes = self.bytes.saturating_add(bytes);
         self.blocks += 1;
     }
 }
@@ -35,7 +36,7 @@ impl Measure {
 impl std::ops::Add for Measure {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self { bytes: self.bytes + other.bytes, blocks: self.blocks + other.blocks }
+        Self { bytes: self.bytes.saturating_add(other.bytes), blocks: self.blocks + other.blocks }
     }
 }
 

@@ -202,11 +202,11 @@ impl Follower<'_> {
         }
         let was_held = matches!(process.phase, Phase::Held);
         self.forget(owner);
-        let mut process = self.processes.remove(&owner).expect("it was just there");
+        let process = self.processes.remove(&owner).expect("it was just there");
         self.owners.retain(|_, other| *other != owner);
         let turn = process.turn;
         let test = self.tests.get_mut(&turn).expect("it lasts as long as its processes");
-        if let Some(name) = process.child.take() {
+        if let Some(name) = process.child.clone() {
             test.add(name, process);
         } else {
             let outcome = match stop {
