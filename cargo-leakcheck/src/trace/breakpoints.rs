@@ -20,9 +20,9 @@ use nix::unistd::{Pid, ftruncate};
 
 use super::bypass::Bypass;
 use super::kernel::{ProcessRecord, ThreadRecord};
+use super::libraries::Library;
 use super::memory::{read, read_word};
 use super::places::{Armed, Places};
-use super::prepare::Library;
 use super::sites::Site;
 use crate::error::{Error, Result};
 use crate::model::ALLOCATOR;

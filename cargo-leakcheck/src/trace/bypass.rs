@@ -8,8 +8,8 @@ use std::ops::Range;
 use nix::unistd::Pid;
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationTarget};
 
+use super::libraries::Library;
 use super::memory::read_word;
-use super::prepare::Library;
 use crate::model::ALLOCATOR;
 use crate::snapshot::Mapping;
 

@@ -7,7 +7,7 @@ use leakcheck_common::{CANARY_SIZE, thread};
 use nix::sys::ptrace::{getregs, setregs};
 use nix::unistd::Pid;
 
-use super::prepare::Library;
+use super::libraries::Library;
 use super::process::{Breakpoint, Phase, Process};
 use super::steering::Steering;
 use super::{memory, preload};

@@ -9,6 +9,7 @@ mod entry;
 mod follow;
 mod kernel;
 mod ledger;
+mod libraries;
 mod memory;
 mod modules;
 mod object;

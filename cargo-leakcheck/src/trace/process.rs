@@ -8,7 +8,7 @@ use nix::libc::user_regs_struct as Registers;
 use nix::unistd::Pid;
 
 use super::ledger::Ledger;
-use super::prepare::{Coverage, Libraries};
+use super::libraries::{Coverage, Libraries};
 use crate::model::Window;
 use crate::snapshot::{Loss, Mapping, Snapshot};
 use crate::sys;
