@@ -116,6 +116,8 @@ pub struct TraceOptions {
     pub timeout: Option<Duration>,
     /// Note where every block is freed; otherwise a test with a double free is run once more for it.
     pub free_stacks: bool,
+    /// Look at descriptors that are left open.
+    pub descriptors: bool,
     /// Entries of the block table.
     pub max_blocks: u32,
     /// Entries of the stack table.
@@ -124,6 +126,8 @@ pub struct TraceOptions {
     pub max_threads: u32,
     /// Entries of the table of bad frees.
     pub max_bad_frees: u32,
+    /// Entries of the table of files.
+    pub max_files: u32,
     /// Probe functions at their first instruction (only the benchmark wants this).
     pub probe_at_entry: bool,
 }
@@ -139,6 +143,8 @@ pub struct JudgeOptions {
     pub count_should_panic: bool,
     /// Double and unknown frees fail a test.
     pub count_bad_frees: bool,
+    /// Descriptors that a test without a limit of its own may leave open.
+    pub fds: u64,
 }
 
 /// What counts against the default budget of 0 bytes.

@@ -208,8 +208,9 @@ fn examine(
         progress.print(&timings(snapshot.taken_in, start.elapsed()));
     }
     let findings = symbolizer.explain(&snapshot, findings);
-    let memory =
-        judge::judge(&test.budget, &outcome, test.should_panic, findings, snapshot.losses, &options.judge);
+    let descriptors = symbolizer.explain_descriptors(&snapshot);
+    let (budget, panics, losses) = (&test.budget, test.should_panic, snapshot.losses);
+    let memory = judge::judge(budget, &outcome, panics, findings, descriptors, losses, &options.judge);
     Ran { test, outcome, duration, output, memory }
 }
 

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -118,8 +118,12 @@ pub mod process {
     pub const UNREAD_STACKS: usize = 14;
     /// Libraries opened so that their calls of the allocator pass the recorder by.
     pub const BYPASSED: usize = 15;
+    /// Files (open file descriptions) made in the window.
+    pub const FILES: usize = 16;
+    /// Files lost because their table was full.
+    pub const LOST_FILES: usize = 17;
     /// Number of words.
-    pub const WORDS: usize = 16;
+    pub const WORDS: usize = 18;
 }
 
 /// Words of a thread record.
@@ -192,4 +196,30 @@ pub mod bad_free {
     pub const FREED: usize = 4;
     /// Number of words.
     pub const WORDS: usize = 5;
+}
+
+/// Words of the record of a file (an open file description): who made it in the window, and what is needed
+/// to find the call stack of that system call, whose innermost frames keep no frame pointers.
+pub mod file {
+    /// Process id; the thread id is in the upper half.
+    pub const MAKER: usize = 0;
+    /// Number of the system call in flight.
+    pub const CALL: usize = 1;
+    /// Instruction pointer in user mode.
+    pub const IP: usize = 2;
+    /// Stack pointer.
+    pub const SP: usize = 3;
+    /// Frame pointer.
+    pub const FP: usize = 4;
+    /// Words of the stack that were copied, from the stack pointer up.
+    pub const COPIED: usize = 5;
+    /// Call stack by the chain of frame pointers, beginning with the instruction pointer: frame count, then
+    /// the frames.
+    pub const CHAIN: usize = 6;
+    /// The copied words.
+    pub const COPY: usize = CHAIN + super::stack::WORDS;
+    /// Most words that are copied.
+    pub const COPY_WORDS: usize = 256;
+    /// Number of words.
+    pub const WORDS: usize = COPY + COPY_WORDS;
 }

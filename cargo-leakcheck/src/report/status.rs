@@ -77,7 +77,11 @@ fn aside(test: &CheckedTest) -> String {
     };
     let lost = totals.definitely_lost + totals.indirectly_lost;
     let within = matches!(test.memory.verdict, Verdict::Clean) && lost.blocks > 0;
+    let open = test.memory.descriptors.iter().map(|descriptor| descriptor.numbers.len() as u64).sum();
+    // Otherwise they are a reason of the verdict, or nobody is to judge.
+    let open_within = matches!(test.memory.verdict, Verdict::Clean) && open > 0;
     let parts: Vec<String> = [
+        open_within.then(|| format!("{} left open, within the budget", text::count(open, "descriptor"))),
         within.then(|| format!("{} B lost, within the budget", lost.bytes)),
         some(totals.possibly_lost, FindingKind::PossiblyLost),
         some(totals.still_reachable, FindingKind::StillReachable),

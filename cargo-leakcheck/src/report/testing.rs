@@ -43,7 +43,14 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
         outcome,
         duration: Duration::from_millis(12),
         output: Output::default(),
-        memory: Judged { findings: Vec::new(), totals: Totals::default(), losses, verdict, counts: true },
+        memory: Judged {
+            findings: Vec::new(),
+            totals: Totals::default(),
+            descriptors: Vec::new(),
+            losses,
+            verdict,
+            counts: true,
+        },
     }
 }
 

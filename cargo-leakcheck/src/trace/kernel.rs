@@ -13,6 +13,7 @@ use leakcheck_preload::layout::{WINDOW_BYTES, WINDOW_MAGIC};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
+use super::files::Files;
 use super::object::{self, refused};
 use super::sites::{Program, Site};
 use crate::error::{Error, Result};
@@ -38,6 +39,8 @@ pub struct Kernel {
     stacks: Table<[u64; 2], [u64; stack::WORDS]>,
     bad_frees: Table<[u64; 2], BadFreeRecord>,
     log: Table<[u32; 2], [u64; LOG_PAGE_WORDS]>,
+    /// The account of files; why there is none, where that is not what was asked for.
+    files: Option<Result<Files, String>>,
     /// Which threads are in the window, for the ledger.
     window: SharedBits,
     window_fd: Arc<OwnedFd>,
@@ -59,6 +62,7 @@ impl Kernel {
             ("STACKS", used(options.max_stacks)),
             ("THREADS", options.max_threads),
             ("BAD_FREES", used(options.max_bad_frees)),
+            ("FILES", options.max_files),
             // One for each test that runs, and some that are being removed.
             (
                 "PROCESSES",
@@ -83,9 +87,16 @@ impl Kernel {
         let window = SharedBits::map(&window_fd, WINDOW_BYTES / 8)
             .map_err(|source| Error::System { call: "mapping table WINDOW".into(), source })?;
         window.set_word(WINDOW_BYTES / 8 - 1, WINDOW_MAGIC);
+        let mut links = Vec::new();
+        let files = options.descriptors.then(|| {
+            let (files, link) = Files::new(&loaded.others, &mut tables)?;
+            links.push(link);
+            Ok(files)
+        });
         Ok(Self {
             programs: loaded.programs,
-            links: Vec::new(),
+            links,
+            files,
             threads: Table::take(&mut tables, "THREADS")?,
             processes: Table::take(&mut tables, "PROCESSES")?,
             blocks: Table::take(&mut tables, "BLOCKS")?,
@@ -96,6 +107,11 @@ impl Kernel {
             window_fd: Arc::new(window_fd),
             _namespace: settings,
         })
+    }
+
+    /// The account of files; none where it is not asked for, or why it cannot be had.
+    pub fn files(&self) -> Option<&Result<Files, String>> {
+        self.files.as_ref()
     }
 
     /// Places probes in a file, for every process that maps it.
@@ -277,19 +293,19 @@ fn kernel_device(device: u64) -> u64 {
     u64::from(nix::sys::stat::major(device) as u32) << 20 | nix::sys::stat::minor(device)
 }
 
-fn take(tables: &mut StdHashMap<String, MapData>, name: &str) -> MapData {
+pub(super) fn take(tables: &mut StdHashMap<String, MapData>, name: &str) -> MapData {
     tables.remove(name).expect("the committed object has every table")
 }
 
 /// A hash map of the kernel side.
-struct Table<K, V> {
+pub(super) struct Table<K, V> {
     map: HashMap<MapData, K, V>,
     /// The same map once more, because aya does not lend out the first.
     fd: OwnedFd,
 }
 
 impl<K: aya::Pod, V: aya::Pod> Table<K, V> {
-    fn take(tables: &mut StdHashMap<String, MapData>, name: &str) -> Result<Self> {
+    pub(super) fn take(tables: &mut StdHashMap<String, MapData>, name: &str) -> Result<Self> {
         let data = take(tables, name);
         let fd = data
             .fd()
@@ -300,7 +316,7 @@ impl<K: aya::Pod, V: aya::Pod> Table<K, V> {
         Ok(Self { map, fd })
     }
 
-    fn get(&self, key: &K) -> Result<V, MapError> {
+    pub(super) fn get(&self, key: &K) -> Result<V, MapError> {
         self.map.get(key, 0)
     }
 
@@ -312,7 +328,7 @@ impl<K: aya::Pod, V: aya::Pod> Table<K, V> {
         self.map.remove(key)
     }
 
-    fn remove_all(&self, keys: &[K]) -> Result<(), Errno> {
+    pub(super) fn remove_all(&self, keys: &[K]) -> Result<(), Errno> {
         sys::delete_batch(self.fd.as_fd(), keys)
     }
 }

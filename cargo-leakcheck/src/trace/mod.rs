@@ -2,9 +2,11 @@
 //! its first instruction, followed to its exit, looked at, and let go.
 
 mod breakpoints;
+mod btf;
 mod bypass;
 mod code;
 mod entry;
+mod files;
 mod follow;
 mod kernel;
 mod ledger;
@@ -15,10 +17,12 @@ mod output;
 mod places;
 mod prepare;
 mod process;
+mod rows;
 mod sites;
 mod steering;
 pub mod unwind;
 
+pub(crate) use files::{FileRecord, Files};
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use memory::{read, read_into, read_protected, read_word};
 pub(crate) use process::Process;
@@ -29,7 +33,7 @@ pub use follow::block_signals;
 use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
-use crate::model::{PlannedTest, Ran, Steered};
+use crate::model::{Availability, PlannedTest, Ran, Steered};
 use crate::options::{Recorder, TraceOptions};
 use crate::snapshot::Snapshot;
 use crate::sys::Interrupts;
@@ -68,7 +72,7 @@ pub struct Loading(Result<JoinHandle<Result<Kernel>>, String>);
 /// # Errors
 /// No privileges, or no kernel support, and the recorder needs them.
 pub fn load(options: &TraceOptions) -> Result<Loading> {
-    match object::load(&["BLOCKS", "STACKS", "THREADS", "LOG"].map(|table| (table, 1))) {
+    match object::load(&["BLOCKS", "STACKS", "THREADS", "LOG", "FILES"].map(|table| (table, 1))) {
         Ok(_) => {
             let options = options.clone();
             Ok(Loading(Ok(std::thread::spawn(move || Kernel::load(&options)))))
@@ -108,7 +112,12 @@ pub fn run(
     };
     let without = match loaded.map(|kernel| kernel.and_then(with_kernel)) {
         Ok(Ok((mut steering, prepared))) => {
-            sink(Event::Ready(Steered::default()));
+            let descriptors = match steering.kernel().and_then(Kernel::files) {
+                None => Availability::Off,
+                Some(Ok(_)) => Availability::Checked,
+                Some(Err(reason)) => Availability::Unavailable { reason: reason.clone() },
+            };
+            sink(Event::Ready(Steered { without_ebpf: None, descriptors }));
             return follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests);
         }
         Ok(Err(error)) => do_without(error, options)?,
@@ -116,6 +125,6 @@ pub fn run(
     };
     let mut steering = Steering::Tracer(breakpoints::Breakpoints::new()?);
     let prepared = interrupts.watch(|| prepare::Prepared::new(&mut steering, tests, options))?;
-    sink(Event::Ready(Steered { without_ebpf: Some(without) }));
+    sink(Event::Ready(Steered { without_ebpf: Some(without), descriptors: Availability::Off }));
     follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests)
 }
