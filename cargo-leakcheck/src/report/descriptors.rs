@@ -4,15 +4,25 @@ use super::{View, stack, text};
 use crate::model::{CheckedTest, Descriptor, Frame};
 use crate::symbolize::site;
 
-/// Those of one test that are shown to people, unless all are asked for.
+/// Groups of one test that are shown to people, unless all are asked for.
 const MAX_SHOWN: usize = 20;
 
-/// The descriptors of a test; empty when there are none.
+/// The descriptors of a test, those that were opened in the same way together; empty when there are none.
 pub(super) fn render(test: &CheckedTest, view: &View) -> Vec<String> {
-    let all = &test.memory.descriptors;
-    let shown = if view.full_stacks { all.len() } else { all.len().min(MAX_SHOWN) };
-    let mut parts: Vec<String> = all[..shown].iter().map(|descriptor| one(descriptor, view)).collect();
-    let rest: usize = all[shown..].iter().map(|descriptor| descriptor.numbers.len()).sum();
+    let mut groups: Vec<Vec<&Descriptor<Vec<Frame>>>> = Vec::new();
+    for descriptor in &test.memory.descriptors {
+        let alike = |group: &&mut Vec<&Descriptor<Vec<Frame>>>| {
+            (group[0].kind, &group[0].call, &group[0].stack)
+                == (descriptor.kind, &descriptor.call, &descriptor.stack)
+        };
+        match groups.iter_mut().find(alike) {
+            Some(group) => group.push(descriptor),
+            None => groups.push(vec![descriptor]),
+        }
+    }
+    let shown = if view.full_stacks { groups.len() } else { groups.len().min(MAX_SHOWN) };
+    let mut parts: Vec<String> = groups[..shown].iter().map(|group| one(group, view)).collect();
+    let rest = groups[shown..].iter().flatten().map(|descriptor| descriptor.numbers.len()).sum::<usize>();
     if rest > 0 {
         let more = text::count(rest as u64, "more descriptor");
         parts.push(format!("… and {more}; --full-stacks shows them, --json lists them\n"));
@@ -21,16 +31,15 @@ pub(super) fn render(test: &CheckedTest, view: &View) -> Vec<String> {
 }
 
 /// `fd 7, 8  openat  "/tmp/x"  opened at src/lib.rs:12`, and the call stack.
-fn one(descriptor: &Descriptor<Vec<Frame>>, view: &View) -> String {
-    let Descriptor { numbers, kind, description, call, stack } = descriptor;
-    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+fn one(group: &[&Descriptor<Vec<Frame>>], view: &View) -> String {
+    let Descriptor { numbers, kind, description, call, stack } = group[0];
     let what = match *kind {
         // Their descriptions say it.
         "file" | "socket" if !description.is_empty() => description.clone(),
         kind if description.is_empty() => kind.to_owned(),
         kind => format!("{kind} {description}"),
     };
-    let mut shown = format!("fd {}  {call}  {}", numbers.join(", "), text::line(&what));
+    let mut shown = format!("fd {}  {call}  {}", ranges(numbers), text::line(&what));
     let place = stack.as_deref().and_then(|frames| {
         let site = site(frames, &view.own)?;
         Some((view.own.shown(site.file.as_deref()?), site.line))
@@ -38,6 +47,10 @@ fn one(descriptor: &Descriptor<Vec<Frame>>, view: &View) -> String {
     if let Some((file, line)) = place {
         let line = line.map_or_else(String::new, |line| format!(":{line}"));
         shown += &format!("  opened at {}{line}", text::line(file));
+    }
+    let others: Vec<u32> = group[1..].iter().flat_map(|descriptor| &descriptor.numbers).copied().collect();
+    if !others.is_empty() {
+        shown += &format!("\n   and {} more like it: fd {}", others.len(), ranges(&others));
     }
     let lines = match stack {
         Some(frames) => stack::lines(frames, &view.own, view.full_stacks),
@@ -48,6 +61,18 @@ fn one(descriptor: &Descriptor<Vec<Frame>>, view: &View) -> String {
         shown += &line;
     }
     shown + "\n"
+}
+
+/// `3, 5-9` of numbers, which are sorted first.
+fn ranges(numbers: &[u32]) -> String {
+    let mut numbers = numbers.to_vec();
+    numbers.sort_unstable();
+    let ranges = numbers.chunk_by(|one, next| *next == one + 1).map(|range| match range {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}{}{last}", if range.len() == 2 { ", " } else { "-" }),
+        [] => String::new(),
+    });
+    ranges.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -84,8 +109,23 @@ mod tests {
     }
 
     #[test]
+    fn what_was_opened_in_the_same_way_is_shown_once() {
+        let numbers = [3, 4, 6, 8, 9, 10].map(|number| descriptor(&[number], "file", "\"x\""));
+        let parts = rendered(numbers.into());
+        let [text] = &parts[..] else { panic!("{parts:?}") };
+        let lines: Vec<&str> = text.lines().take(2).collect();
+        assert_eq!(lines[0], "fd 3  openat  \"x\"  opened at src/lib.rs:12");
+        assert_eq!(lines[1], "   and 5 more like it: fd 4, 6, 8-10");
+    }
+
+    #[test]
     fn thousands_are_cut_short() {
-        let parts = rendered(vec![descriptor(&[5, 6], "file", "\"x\""); 30]);
+        let different = |line| {
+            let mut descriptor = descriptor(&[line, line + 1000], "file", "\"x\"");
+            descriptor.stack.as_mut().unwrap()[1].line = Some(line);
+            descriptor
+        };
+        let parts = rendered((1..=30).map(different).collect());
         assert_eq!(parts.len(), 21);
         assert_eq!(parts[20], "… and 20 more descriptors; --full-stacks shows them, --json lists them\n");
     }

@@ -68,8 +68,7 @@ impl<'a> Btf<'a> {
                 kind::ARRAY => 12,
                 kind::STRUCT | kind::UNION | kind::DATASEC | kind::ENUM64 => count * 12,
                 kind::ENUM | kind::FUNC_PROTO => count * 8,
-                0 => return None,
-                ..=kind::LAST => 0,
+                1..=kind::LAST => 0,
                 // How long it is is not known, nor where the next one is.
                 _ => return None,
             };

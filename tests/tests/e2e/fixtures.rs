@@ -127,12 +127,19 @@ fn steered(report: &Report, unprivileged: bool) -> Outcome {
     }
 }
 
-/// What a fixture comes to without privileges: a test that closes its memory even to its tracer.
+/// What a fixture comes to without privileges: a test may close its memory even to its tracer, and descriptors
+/// are not looked at.
 fn without_privileges(fixture: &Fixture) -> Fixture {
     let mut fixture = fixture.clone();
     let closed = fixture.tests.iter_mut().find(|((_, name), _)| name == "environment::not_dumpable");
     if let Some((_, test)) = closed {
         (test.verdict, test.findings_any, fixture.exit) = (Some("incomplete".into()), true, 10);
+    }
+    for test in fixture.tests.values_mut().filter(|test| !test.descriptors.is_empty()) {
+        test.descriptors.clear();
+        if fixture.package == "descriptors" {
+            fixture.exit = 0;
+        }
     }
     fixture
 }
