@@ -15,7 +15,8 @@ mod tests;
 
 use crate::error::Exit;
 use crate::model::{
-    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Totals, Verdict, count,
+    Budget, CheckedTest, Descriptor, Finding, FindingKind, Frame, Judged, Measure, Outcome, Totals, Verdict,
+    count,
 };
 use crate::options::{Count, JudgeOptions};
 use crate::snapshot::Loss;
@@ -31,6 +32,7 @@ pub fn judge(
     outcome: &Outcome,
     should_panic: bool,
     mut findings: Vec<Finding<Vec<Frame>>>,
+    descriptors: Vec<Descriptor<Vec<Frame>>>,
     losses: Vec<Loss>,
     options: &JudgeOptions,
 ) -> Judged {
@@ -44,6 +46,7 @@ pub fn judge(
         Verdict::Incomplete(losses.clone())
     } else {
         let mut reasons = exceeded(budget, &totals, options.count);
+        reasons.extend(over_descriptors(budget.fds.or(options.fds), &descriptors));
         if options.count_bad_frees {
             reasons.extend(bad_frees(&findings));
         }
@@ -51,7 +54,7 @@ pub fn judge(
     };
     let passed = *outcome == Outcome::Passed;
     let counts = (passed || options.count_failed) && (!should_panic || options.count_should_panic);
-    Judged { findings, totals, losses, verdict, counts }
+    Judged { findings, totals, descriptors, losses, verdict, counts }
 }
 
 /// The exit code of a run whose tests these are; the run itself went well. Tests that did not start
@@ -103,7 +106,8 @@ fn totals(findings: &[Finding<Vec<Frame>>]) -> Totals {
 /// shown, and is within that), or with [`Count::Outstanding`] nothing alive. Without `bytes` and `blocks` a
 /// budget that limits something else still allows no byte lost.
 fn exceeded(budget: &Budget, totals: &Totals, counted: Count) -> Vec<String> {
-    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, ignore: _ } = *budget;
+    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, fds: _, ignore: _ } =
+        *budget;
     let lost = totals.definitely_lost + totals.indirectly_lost;
     let outstanding = lost + totals.possibly_lost + totals.still_reachable;
     let limits = [bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes];
@@ -147,6 +151,13 @@ fn over_bytes(limit: u64, measure: Measure, text: &str) -> Option<String> {
 fn over_blocks(limit: u64, measure: Measure, what: &str) -> Option<String> {
     let (blocks, budget) = (count(measure.blocks, "block"), count(limit, "block"));
     (measure.blocks > limit).then(|| format!("{blocks} {what} (budget {budget})"))
+}
+
+/// The reason if there are more descriptors than the limit.
+fn over_descriptors(limit: Option<u64>, descriptors: &[Descriptor<Vec<Frame>>]) -> Option<String> {
+    let limit = limit?;
+    let open = descriptors.iter().map(|descriptor| descriptor.numbers.len() as u64).sum();
+    (open > limit).then(|| format!("{} left open (budget {limit})", count(open, "descriptor")))
 }
 
 /// One reason for each kind of bad free there is.

@@ -119,6 +119,8 @@ pub struct TraceOptions {
     pub follow_children: bool,
     /// Note where every block is freed; otherwise a test with a double free is run once more for it.
     pub free_stacks: bool,
+    /// Look at descriptors that are left open.
+    pub descriptors: bool,
     /// Entries of the block table.
     pub max_blocks: u32,
     /// Entries of the stack table.
@@ -127,6 +129,8 @@ pub struct TraceOptions {
     pub max_threads: u32,
     /// Entries of the table of bad frees.
     pub max_bad_frees: u32,
+    /// Entries of the table of files.
+    pub max_files: u32,
     /// Probe functions at their first instruction (only the benchmark wants this).
     pub probe_at_entry: bool,
 }
@@ -142,6 +146,8 @@ pub struct JudgeOptions {
     pub count_should_panic: bool,
     /// Double and unknown frees fail a test.
     pub count_bad_frees: bool,
+    /// Descriptors that a test without a limit of its own may leave open; without it nobody is to judge.
+    pub fds: Option<u64>,
 }
 
 /// What counts against the default budget of 0 bytes.

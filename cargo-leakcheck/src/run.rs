@@ -10,9 +10,10 @@ use camino::Utf8PathBuf;
 
 use crate::error::{Error, Exit, Result};
 use crate::model::{
-    CheckedTest, Finding, Frame, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered, TestName,
+    CheckedTest, Descriptor, Finding, Frame, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered, TestName,
+    Window,
 };
-use crate::options::{Action, BuildOptions, ExecOptions, Options, Selection};
+use crate::options::{Action, BuildOptions, ExecOptions, JudgeOptions, Options, Selection};
 use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
 use crate::snapshot::{Loss, Snapshot};
@@ -214,27 +215,38 @@ fn examine(
 ) -> CheckedTest {
     let Ran { mut test, outcome, duration, output, recorded_by, memory } = traced.ran;
     test.should_panic |= is_should_panic(&test, &output.stdout);
-    let (mut findings, mut losses) = explain(memory, symbolizer, options, progress);
+    let Explained { mut findings, descriptors, mut losses } = explain(memory, symbolizer, options, progress);
     for Child { process, snapshot } in traced.children {
         let process: Arc<str> = own.shown(&process).into();
-        let (found, lost) = explain(snapshot, symbolizer, options, progress);
-        findings.extend(found.into_iter().map(|it| Finding { process: Some(process.clone()), ..it }));
-        losses.extend(
-            lost.into_iter().map(|loss| Loss::Child { process: process.clone(), loss: Box::new(loss) }),
-        );
+        // Its descriptors have ended with it.
+        let child = explain(snapshot, symbolizer, options, progress);
+        findings
+            .extend(child.findings.into_iter().map(|it| Finding { process: Some(process.clone()), ..it }));
+        let loss = |loss| Loss::Child { process: process.clone(), loss: Box::new(loss) };
+        losses.extend(child.losses.into_iter().map(loss));
     }
     findings.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
-    let memory = judge::judge(&test.budget, &outcome, test.should_panic, findings, losses, &options.judge);
+    // A program may have descriptors until it ends, as it may have blocks that it can still reach.
+    let fds = options.judge.fds.or((test.window == Window::TestBody).then_some(0));
+    let how = JudgeOptions { fds, ..options.judge };
+    let panics = test.should_panic;
+    let memory = judge::judge(&test.budget, &outcome, panics, findings, descriptors, losses, &how);
     Ran { test, outcome, duration, output, recorded_by, memory }
 }
 
-/// The findings in one process, and what was not seen of it.
+/// What is known of one process.
+struct Explained {
+    findings: Vec<Finding<Vec<Frame>>>,
+    descriptors: Vec<Descriptor<Vec<Frame>>>,
+    losses: Vec<Loss>,
+}
+
 fn explain(
     mut snapshot: Snapshot,
     symbolizer: &mut Symbolizer,
     options: &Options,
     progress: &Progress,
-) -> (Vec<Finding<Vec<Frame>>>, Vec<Loss>) {
+) -> Explained {
     let start = Instant::now();
     let findings = classify::classify(&snapshot);
     // The large part of it, which nobody needs any more.
@@ -242,7 +254,9 @@ fn explain(
     if options.report.timings {
         progress.print(&timings(snapshot.taken_in, start.elapsed()));
     }
-    (symbolizer.explain(&snapshot, findings), snapshot.losses)
+    let descriptors = symbolizer.explain_descriptors(&snapshot);
+    let findings = symbolizer.explain(&snapshot, findings);
+    Explained { findings, descriptors, losses: snapshot.losses }
 }
 
 /// How long a leak check took, in microseconds, and the most memory that the tool has had so far.

@@ -18,10 +18,12 @@ pub use references::{Reference, References};
 pub struct Snapshot {
     /// Every block alive at exit, also those allocated outside the window, by ascending address.
     pub blocks: Blocks,
-    /// The call stacks that blocks and bad frees refer to by index.
+    /// The call stacks that blocks, bad frees and descriptors refer to by index.
     pub stacks: Vec<CallStack>,
     /// Frees of addresses that were not allocated, in the order seen.
     pub bad_frees: Vec<BadFree>,
+    /// Descriptors that are open, of files that were made in the window, by their numbers.
+    pub descriptors: Vec<model::Descriptor<usize>>,
     /// What was mapped where; a module that was unloaded stays listed after those alive.
     pub mappings: Vec<Mapping>,
     /// What refers to blocks by itself.
@@ -185,6 +187,18 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
+    /// Files that found no room.
+    #[error("{} made in the window not recorded because their table is full; use --max-files", model::count(*.count, "file"))]
+    Files {
+        /// How many.
+        count: u64,
+    },
+    /// The descriptors of the process were not listed.
+    #[error("its open descriptors could not be listed: {reason}")]
+    Descriptors {
+        /// Why.
+        reason: String,
+    },
     /// The planted block was not seen.
     #[error("the canary block was not seen: recording does not work in this process ({reason})")]
     NoCanary {
@@ -280,6 +294,7 @@ mod tests {
             (Loss::Log { count: 2 }, "--max-blocks"),
             (Loss::Threads { count: 2 }, "--max-threads"),
             (Loss::BadFrees { count: 2 }, "--max-bad-frees"),
+            (Loss::Files { count: 2 }, "--max-files"),
         ] {
             assert!(text(loss).ends_with(option));
         }

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -118,8 +118,12 @@ pub mod process {
     pub const UNREAD_STACKS: usize = 14;
     /// Libraries opened so that their calls of the allocator pass the recorder by.
     pub const BYPASSED: usize = 15;
+    /// Files (open file descriptions) made in the window.
+    pub const FILES: usize = 16;
+    /// Files lost because their table was full.
+    pub const LOST_FILES: usize = 17;
     /// Number of words.
-    pub const WORDS: usize = 16;
+    pub const WORDS: usize = 18;
 }
 
 /// Words of a thread record.
@@ -192,4 +196,35 @@ pub mod bad_free {
     pub const FREED: usize = 4;
     /// Number of words.
     pub const WORDS: usize = 5;
+}
+
+/// Words of the record of a file (an open file description): who made it in the window, and what is needed
+/// to find the call stack of that system call: its innermost frames keep no frame pointers.
+pub mod file {
+    /// Process id; the thread id is in the upper half.
+    pub const MAKER: usize = 0;
+    /// Number of the system call in flight.
+    pub const CALL: usize = 1;
+    /// Instruction pointer in user mode.
+    pub const IP: usize = 2;
+    /// Stack pointer.
+    pub const SP: usize = 3;
+    /// Frame pointer.
+    pub const FP: usize = 4;
+    /// Words of the stack that were copied, from the stack pointer up.
+    pub const COPIED: usize = 5;
+    /// The first frame pointer of the chain that is beyond the copy.
+    pub const OUTER_FP: usize = 6;
+    /// Number of return addresses in [`OUTER`].
+    pub const OUTER_COUNT: usize = 7;
+    /// The return addresses of the frames of the chain from [`OUTER_FP`] on, innermost first.
+    pub const OUTER: usize = 8;
+    /// Most of them.
+    pub const OUTER_FRAMES: usize = 32;
+    /// The copied words.
+    pub const COPY: usize = OUTER + OUTER_FRAMES;
+    /// Most words that are copied: with what the kernel adds, an entry of the table is one page.
+    pub const COPY_WORDS: usize = 464;
+    /// Number of words.
+    pub const WORDS: usize = COPY + COPY_WORDS;
 }

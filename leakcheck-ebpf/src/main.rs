@@ -11,13 +11,14 @@
 
 mod body;
 mod call;
+mod file;
 mod lookup;
 mod maps;
 mod outer;
 mod record;
 
-use aya_ebpf::macros::{uprobe, uretprobe};
-use aya_ebpf::programs::{ProbeContext, RetProbeContext};
+use aya_ebpf::macros::{raw_tracepoint, uprobe, uretprobe};
+use aya_ebpf::programs::{ProbeContext, RawTracePointContext, RetProbeContext};
 
 /// Entry of an allocating function; the cookie is a `site` constant.
 #[uprobe]
@@ -72,6 +73,21 @@ pub fn module(ctx: ProbeContext) -> u32 {
 #[uprobe]
 pub fn lookup(ctx: ProbeContext) -> u32 {
     lookup::enter(&ctx);
+    0
+}
+
+/// The kernel allocates an object.
+#[raw_tracepoint(tracepoint = "kmem_cache_alloc")]
+pub fn make(ctx: RawTracePointContext) -> i32 {
+    file::made(&ctx);
+    0
+}
+
+/// One descriptor of the process that is listed (`struct bpf_iter__task_file`).
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/task_file")]
+pub fn list(ctx: *mut file::Listed) -> i32 {
+    file::list(ctx);
     0
 }
 

@@ -5,7 +5,7 @@ use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
-use leakcheck_common::{LOG_PAGE_WORDS, WINDOW_BITS, bad_free, block, process, stack, thread};
+use leakcheck_common::{LOG_PAGE_WORDS, WINDOW_BITS, bad_free, block, file, process, stack, thread};
 
 /// Thread id to thread record; made and removed by the tracer.
 #[map]
@@ -48,6 +48,27 @@ static WINDOW: Array<[u64; WINDOW_BITS / 64]> = Array::with_max_entries(129, BPF
 #[map]
 pub static EMPTY_PAGE: Array<[u64; LOG_PAGE_WORDS]> = Array::with_max_entries(1, 0);
 
+/// Address of a `struct file` to the record of the file that was made there last, if that was in a test's
+/// window.
+#[map]
+pub static FILES: HashMap<u64, [u64; file::WORDS]> = HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
+
+/// A bit for each address (of many, one) that is or was in `FILES`: most files of the machine are not, and
+/// a look-up costs more.
+#[map]
+pub static FILE_MARKS: Array<[u64; FILE_MARK_WORDS]> = Array::with_max_entries(1, 0);
+
+/// Words of `FILE_MARKS`, a power of two.
+pub const FILE_MARK_WORDS: usize = 1 << 10;
+
+/// An empty record to copy from: it does not fit on the stack.
+#[map]
+pub static EMPTY_FILE: Array<[u64; file::WORDS]> = Array::with_max_entries(1, 0);
+
+/// Start and size of the code of two kernel functions that allocate a `struct file`; a size of 0 for none.
+#[map]
+pub static FILE_SITES: Array<[u64; 4]> = Array::with_max_entries(1, 0);
+
 /// Device and inode of the tracer's process id namespace.
 #[map]
 static PID_NAMESPACE: Array<[u64; 2]> = Array::with_max_entries(1, 0);
@@ -84,6 +105,15 @@ impl Current {
         // SAFETY: only the thread itself writes to its record while it runs, so no other reference
         // to it is in use; the map keeps the value for as long as the program runs.
         Some(unsafe { &mut *record })
+    }
+
+    /// Whether the running thread is in the window, by the window bits.
+    #[inline(always)]
+    pub fn in_window(self) -> bool {
+        let words = WINDOW.get(self.thread / WINDOW_BITS as u32);
+        words.is_some_and(|words| {
+            words[self.thread as usize % WINDOW_BITS / 64] >> (self.thread % 64) & 1 != 0
+        })
     }
 
     /// Says in the window bits whether what the running thread allocates counts.

@@ -16,7 +16,7 @@ pub fn parse(arguments: TokenStream) -> Result<String> {
 }
 
 const KEYS: &str = "its arguments are `bytes`, `blocks`, `reachable_bytes`, `reachable_blocks`, \
-                    `outstanding_bytes` and `ignore`";
+                    `outstanding_bytes`, `fds` and `ignore`";
 
 fn lines(input: ParseStream) -> Result<String> {
     let mut lines = String::new();
@@ -59,7 +59,8 @@ fn lines(input: ParseStream) -> Result<String> {
 fn value(key: &Ident, value: &Expr) -> Result<String> {
     match key.to_string().as_str() {
         "bytes" | "reachable_bytes" | "outstanding_bytes" => bytes(key, value).map(|bytes| bytes.to_string()),
-        "blocks" | "reachable_blocks" => blocks(key, value).map(|blocks| blocks.to_string()),
+        "blocks" | "reachable_blocks" => number(key, value, "blocks").map(|blocks| blocks.to_string()),
+        "fds" => number(key, value, "descriptors").map(|descriptors| descriptors.to_string()),
         "ignore" => reason(value),
         _ => Err(Error::new(key.span(), format!("unknown argument `{key}`; {KEYS}"))),
     }
@@ -75,10 +76,10 @@ fn bytes(key: &Ident, value: &Expr) -> Result<u64> {
     }
 }
 
-fn blocks(key: &Ident, value: &Expr) -> Result<u64> {
+fn number(key: &Ident, value: &Expr, of: &str) -> Result<u64> {
     match literal(value)? {
         Some(Lit::Int(number)) => integer(number),
-        _ => Err(Error::new_spanned(value, format!("`{key}` is a whole number of blocks"))),
+        _ => Err(Error::new_spanned(value, format!("`{key}` is a whole number of {of}"))),
     }
 }
 
@@ -128,11 +129,11 @@ mod tests {
     fn values_become_plain_numbers_in_the_order_written() {
         let arguments = quote! {
             outstanding_bytes = "1 MiB", bytes = 4_096, blocks = 0x10, reachable_bytes = "2 kB",
-            reachable_blocks = 3, ignore = "a = b, later",
+            reachable_blocks = 3, fds = 4, ignore = "a = b, later",
         };
         assert_eq!(
             parse(arguments).unwrap(),
-            "outstanding_bytes=1048576\nbytes=4096\nblocks=16\nreachable_bytes=2000\nreachable_blocks=3\nignore=a = b, later\n"
+            "outstanding_bytes=1048576\nbytes=4096\nblocks=16\nreachable_bytes=2000\nreachable_blocks=3\nfds=4\nignore=a = b, later\n"
         );
     }
 

@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use camino::Utf8Path;
 
-use crate::fixture::{Expected, ExpectedTest, Fixture};
+use crate::fixture::{Expected, ExpectedOpen, ExpectedTest, Fixture};
 use crate::marker::{Amount, KINDS, Kind};
-use crate::report::{Finding, Report, Test};
+use crate::report::{Descriptor, Finding, Report, Site, Test};
 
 /// Differences between a whole report and a fixture, one a line; empty when they agree.
 pub fn report(expected: &Fixture, found: &Report) -> String {
@@ -65,6 +65,7 @@ pub fn test(expected: &ExpectedTest, found: &Test) -> String {
     lines.extend(found.wrong_sums());
     if !expected.findings_any {
         findings(&expected.findings, &found.findings, &mut lines);
+        descriptors(&expected.descriptors, &found.kernel.descriptors, &mut lines);
     }
     if lines.is_empty() {
         return String::new();
@@ -120,6 +121,30 @@ fn findings(expected: &[Expected], found: &[Finding], lines: &mut Vec<String>) {
     }
 }
 
+fn descriptors(expected: &[ExpectedOpen], found: &[Descriptor], lines: &mut Vec<String>) {
+    let mut found: Vec<&Descriptor> = found.iter().collect();
+    for ExpectedOpen { what, file, line } in expected {
+        let fits = |found: &&Descriptor| {
+            found.kind == what.kind
+                && found.numbers.len() == what.numbers
+                && is_at(file, *line, found.site.as_ref())
+        };
+        let missing = (0..what.times).filter(|_| {
+            let place = found.iter().position(fits);
+            place.map(|place| found.swap_remove(place)).is_none()
+        });
+        match missing.count() {
+            0 => {}
+            missing => lines.push(format!("missing: {missing} of {what:?} at {file}:{line}")),
+        }
+    }
+    lines.extend(found.iter().take(5).map(|found| {
+        let Descriptor { numbers, kind, description, call, site, .. } = found;
+        let site = site.as_ref().map(|site| (&site.file, site.line));
+        format!("extra descriptor: {numbers:?} {kind} {description} by {call} at {site:?}: {:?}", found.stack)
+    }));
+}
+
 fn fits(expected: &Expected, found: &Finding) -> bool {
     let what = &expected.what;
     let no_site = found.site.as_ref().is_none_or(|site| site.file.is_none());
@@ -146,13 +171,17 @@ fn amount_fits(amount: &Amount, found: &Finding) -> bool {
 }
 
 fn same_line(expected: &Expected, found: &Finding) -> bool {
-    let Some(site) = &found.site else { return false };
+    is_at(&expected.file, expected.line, found.site.as_ref())
+}
+
+fn is_at(expected: &Utf8Path, line: usize, site: Option<&Site>) -> bool {
+    let Some(site) = site else { return false };
     // One of the two may begin further up than the other.
     let same_file = site.file.as_deref().is_some_and(|file| {
         let file = Utf8Path::new(file);
-        file.ends_with(&expected.file) || (file.is_relative() && expected.file.ends_with(file))
+        file.ends_with(expected) || (file.is_relative() && expected.ends_with(file))
     });
-    same_file && site.line == Some(expected.line)
+    same_file && site.line == Some(line)
 }
 
 /// A site in the fixture, on whatever line: the caller of the function whose frame is missing.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use crate::marker::{Amount, Announced, Body, Kind, Rerun};
+use crate::marker::{Amount, Announced, Body, Kind, Open, Rerun};
 use crate::source::{Placed, Source};
 
 /// Binary and name of a test.
@@ -22,11 +22,24 @@ pub struct Expected {
     pub line: usize,
 }
 
+/// Descriptors that must be left open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpectedOpen {
+    /// What the comment announces.
+    pub what: Open,
+    /// The file, from the crate's folder on.
+    pub file: Utf8PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+}
+
 /// What one test must come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpectedTest {
     /// Whole list of findings.
     pub findings: Vec<Expected>,
+    /// Whole list of descriptors left open.
+    pub descriptors: Vec<ExpectedOpen>,
     /// As the report says it; by default `passed`.
     pub outcome: Option<String>,
     /// As the report says it, or `any`; by default what the findings come to.
@@ -36,13 +49,15 @@ pub struct ExpectedTest {
 }
 
 impl ExpectedTest {
-    /// The verdict: by default, a test leaks when bytes are definitely or indirectly lost.
+    /// The verdict: by default, a test leaks when bytes are definitely or indirectly lost, or descriptors
+    /// left open.
     pub fn verdict(&self) -> &str {
         let lost = |expected: &Expected| {
             matches!(expected.what.kind, Kind::DefinitelyLost | Kind::IndirectlyLost)
                 && matches!(expected.what.amount, Amount::Exactly { bytes: 1.., .. })
         };
-        let by_default = if self.findings.iter().any(lost) { "leaks" } else { "clean" };
+        let leaks = self.findings.iter().any(lost) || !self.descriptors.is_empty();
+        let by_default = if leaks { "leaks" } else { "clean" };
         self.verdict.as_deref().unwrap_or(by_default)
     }
 }
@@ -183,6 +198,9 @@ impl Builder {
         match placed.marker.body.clone() {
             Body::Finding(what) => {
                 test.findings.push(Expected { what, file: file.to_owned(), line: placed.line });
+            }
+            Body::Open(what) => {
+                test.descriptors.push(ExpectedOpen { what, file: file.to_owned(), line: placed.line });
             }
             Body::Outcome(outcome) => test.outcome = Some(outcome),
             Body::Verdict(verdict) => test.verdict = Some(verdict),

@@ -64,6 +64,17 @@ pub struct Announced {
     pub child: Option<String>,
 }
 
+/// Descriptors left open that a comment announces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// What they are, as the report names it.
+    pub kind: String,
+    /// How many refer to one file.
+    pub numbers: usize,
+    /// How many files.
+    pub times: usize,
+}
+
 /// How a crate is run: more arguments for the tool, and variables in its environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rerun {
@@ -78,6 +89,8 @@ pub struct Rerun {
 pub enum Body {
     /// A finding with its site at the comment's line.
     Finding(Announced),
+    /// Descriptors with their site at the comment's line.
+    Open(Open),
     /// The test's outcome.
     Outcome(String),
     /// The test's verdict.
@@ -161,9 +174,31 @@ fn body(text: &str) -> Result<Body, String> {
     }
     let words: Vec<&str> = text.split_whitespace().collect();
     let Some((&name, words)) = words.split_first() else { return Err("it says nothing".into()) };
+    if name == "open" {
+        return open(words).map(Body::Open);
+    }
     let (_, kind) =
         *KINDS.iter().find(|(known, _)| *known == name).ok_or(format!("`{name}` is not known"))?;
     finding(kind, words).map(Body::Finding)
+}
+
+fn open(words: &[&str]) -> Result<Open, String> {
+    let (&kind, mut rest) = words.split_first().ok_or("the kind of descriptor is missing")?;
+    let mut open = Open { kind: kind.to_owned(), numbers: 1, times: 1 };
+    loop {
+        rest = match rest {
+            [] => return Ok(open),
+            [count, "numbers", rest @ ..] => {
+                open.numbers = number(count)?;
+                rest
+            }
+            [times, rest @ ..] if times.starts_with('x') => {
+                open.times = number(&times[1..])?;
+                rest
+            }
+            _ => return Err(format!("`{}` is not known", rest.join(" "))),
+        }
+    }
 }
 
 fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
@@ -265,6 +300,14 @@ mod tests {
     }
 
     #[test]
+    fn descriptors() {
+        let open = |kind: &str, numbers, times| Body::Open(Open { kind: kind.into(), numbers, times });
+        let body = |line| Marker::find(line).unwrap().unwrap().1.body;
+        assert_eq!(body("//~ open file"), open("file", 1, 1));
+        assert_eq!(body("//~ open socket 2 numbers x3"), open("socket", 2, 3));
+    }
+
+    #[test]
     fn lines_without_marker() {
         for line in ["", "let a = 1; // a comment", "a ~ b // c", "//", "!~x"] {
             assert_eq!(Marker::find(line), Ok(None), "{line}");
@@ -285,6 +328,10 @@ mod tests {
             "//~ definitely_lost 1 bytes 1 block xy",
             "//~ definitely_lost 1 bytes 1 block site unknwon",
             "//~ double_free",
+            "//~ open",
+            "//~ open file 2",
+            "//~ open file two numbers",
+            "//~ open file xy",
             "//~ [] definitely_lost 1 bytes 1 block",
             "//~ [a definitely_lost 1 bytes 1 block",
             "//~ verdict: leak",

@@ -72,8 +72,35 @@ pub struct Test {
     pub bad_frees: u64,
     /// All findings.
     pub findings: Vec<Finding>,
+    /// What is left in the kernel.
+    #[serde(default)]
+    pub kernel: Kernel,
     /// What was not seen, in whatever shape.
     pub losses: Vec<serde_json::Value>,
+}
+
+/// What a test has left in the kernel.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Kernel {
+    /// Descriptors left open.
+    pub descriptors: Vec<Descriptor>,
+}
+
+/// Descriptors of one file.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Descriptor {
+    /// Their numbers.
+    pub numbers: Vec<u32>,
+    /// What it is.
+    pub kind: String,
+    /// Which one.
+    pub description: String,
+    /// The system call that made it.
+    pub call: String,
+    /// The innermost frame of the user's own code, if there is one.
+    pub site: Option<Site>,
+    /// The call stack.
+    pub stack: Option<Vec<Frame>>,
 }
 
 /// Bytes in blocks.

@@ -13,7 +13,8 @@ use super::values::{duration, table_size};
 const AFTER_HELP: &str = "\
 Each test runs in a process of its own. Blocks that it allocated and that are left when the process
 ends are definitely lost, indirectly lost, possibly lost or still reachable. A test fails when it loses
-more than its budget: 0 bytes, or what #[leak_budget] says.
+more than its budget: 0 bytes, or what #[leak_budget] says. It fails as well when it leaves descriptors
+open that it has made; looking at them needs eBPF.
 
 Exit codes: 0 clean, 1 tests failed, 2 leaks only, 3 both, 4 no tests ran, 10 incomplete,
 11 the tool could not do its work, 12 the build failed.";
@@ -189,6 +190,12 @@ pub struct RunArgs {
     /// Fail tests that free a block twice or free what was never allocated
     #[arg(long)]
     pub deny_bad_frees: bool,
+    /// Descriptors that a test may leave open, unless it has a limit of its own [default: 0; none for whole programs]
+    #[arg(long, value_name = "N")]
+    pub fds: Option<u64>,
+    /// Do not look at descriptors
+    #[arg(long, conflicts_with = "fds")]
+    pub no_fds: bool,
     /// Write a JUnit report
     #[arg(long, value_name = "PATH")]
     pub junit: Option<Utf8PathBuf>,
@@ -222,6 +229,9 @@ pub struct RunArgs {
     /// Bad frees remembered at a time, over all running tests (uprobe recorder)
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
     pub max_bad_frees: u32,
+    /// Open files remembered at a time, over all running tests (4 KiB of kernel memory each)
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
+    pub max_files: u32,
     /// Probe functions at their first instruction (for the benchmark)
     #[arg(long, hide = true)]
     pub probe_at_entry: bool,

@@ -150,10 +150,12 @@ fn run(
         timeout: run.timeout,
         follow_children: run.follow_children,
         free_stacks: run.free_stacks,
+        descriptors: !run.no_fds,
         max_blocks: run.max_blocks,
         max_stacks: run.max_stacks,
         max_threads: run.max_threads,
         max_bad_frees: run.max_bad_frees,
+        max_files: run.max_files,
         probe_at_entry: run.probe_at_entry,
     };
     let judge = JudgeOptions {
@@ -164,6 +166,7 @@ fn run(
         count_failed: run.count_failed,
         count_should_panic: run.count_should_panic,
         count_bad_frees: run.deny_bad_frees,
+        fds: run.fds,
     };
     let report = ReportOptions {
         junit: run.junit.clone(),

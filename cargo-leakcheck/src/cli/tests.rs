@@ -119,12 +119,15 @@ fn defaults() {
     assert_eq!(options.trace.max_stacks, 65_536);
     assert_eq!(options.trace.max_threads, 16_384);
     assert_eq!(options.trace.max_bad_frees, 16_384);
-    assert!(!options.trace.probe_at_entry && !options.report.timings && !options.trace.follow_children);
+    assert_eq!(options.trace.max_files, 16_384);
+    assert!(options.trace.descriptors && !options.trace.follow_children);
+    assert!(!options.trace.probe_at_entry && !options.report.timings);
     let judge = JudgeOptions {
         count: Count::Lost,
         count_failed: false,
         count_should_panic: false,
         count_bad_frees: false,
+        fds: None,
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.color, Color::Auto);
@@ -140,6 +143,8 @@ fn own_options() {
         "--count-failed",
         "--count-should-panic",
         "--deny-bad-frees",
+        "--fds",
+        "2",
         "--json",
         "-",
         "--junit",
@@ -157,6 +162,7 @@ fn own_options() {
         count_failed: true,
         count_should_panic: true,
         count_bad_frees: true,
+        fds: Some(2),
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.json.unwrap(), "-");

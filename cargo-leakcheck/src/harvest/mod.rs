@@ -5,6 +5,7 @@ mod allocator;
 mod arena;
 mod contents;
 mod descriptor;
+mod files;
 mod layout;
 mod ledger;
 mod pages;
@@ -88,8 +89,8 @@ impl Threads {
 
 /// Takes the snapshot of a process all of whose threads are kept at their exits.
 ///
-/// A process whose window has left no block alive, and that freed nothing it should not, needs no
-/// more than what its recorder says.
+/// A process whose window has left no block alive and no descriptor open, and that freed nothing it should
+/// not, needs no more than what its recorder says.
 pub fn take(steering: &Steering, process: &Process) -> Snapshot {
     let start = Instant::now();
     let snapshot = look_at(steering, process);
@@ -124,7 +125,9 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     if process.canary.is_some() && !recorded.has_canary {
         snapshot.losses.push(Loss::NoCanary { reason: "malloc returned it unseen".into() });
     }
-    if !recorded.blocks.any_in_window() && recorded.bad_frees.is_empty() && interrupted.is_empty() {
+    let opened = files::Opened::of(steering, process, &counters, &mut snapshot.losses);
+    let nothing = !recorded.blocks.any_in_window() && recorded.bad_frees.is_empty() && interrupted.is_empty();
+    if nothing && opened.is_none() {
         return snapshot;
     }
     match mappings(reader) {
@@ -133,12 +136,17 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     }
     let (stacks, indices) = recorded.keys.read(&records, &snapshot.mappings, &process.history);
     snapshot.stacks = stacks;
+    if let Some(opened) = opened {
+        snapshot.descriptors = opened.describe(&snapshot.mappings, &process.history, &mut snapshot.stacks);
+    }
     snapshot.bad_frees = recorded.bad_frees;
     for free in &mut snapshot.bad_frees {
         free.stack = free.stack.and_then(|key| indices[key]);
         free.before = free.before.map(|key| indices[key]);
     }
-    snapshot.blocks = recorded.blocks;
+    if !nothing {
+        snapshot.blocks = recorded.blocks;
+    }
     snapshot.blocks.map_stacks(|key| indices[key]);
     snapshot.blocks.sort();
     if snapshot.blocks.any_in_window() {

@@ -34,16 +34,10 @@ impl Keys {
         now: &[Mapping],
         before: &[Mapping],
     ) -> (Vec<CallStack>, Vec<Option<usize>>) {
-        let code: HashSet<Range<u64>> = now
-            .iter()
-            .chain(before)
-            .filter(|mapping| mapping.executable)
-            .map(|mapping| mapping.range.clone())
-            .collect();
-        let code: Vec<Range<u64>> = code.into_iter().collect();
+        let code = Code::of(now, before);
         let mut stacks = Vec::new();
         let indices = self.all.iter().map(|key| {
-            stacks.push(CallStack { frames: plausible(records.stack(*key)?, &code) });
+            stacks.push(CallStack { frames: code.plausible(records.stack(*key)?) });
             Some(stacks.len() - 1)
         });
         let indices = indices.collect();
@@ -51,17 +45,30 @@ impl Keys {
     }
 }
 
-fn plausible(mut frames: Vec<u64>, code: &[Range<u64>]) -> Vec<u64> {
-    // Where a stack was taken at a function's very first instruction, the kernel has read the
-    // caller as well. (No function calls two others, one below the other, by one instruction.)
-    if frames.len() > 1 && frames[0] == frames[1] {
-        frames.remove(0);
+/// Where there is code.
+pub struct Code(Vec<Range<u64>>);
+
+impl Code {
+    /// Of mappings now and before.
+    pub fn of(now: &[Mapping], before: &[Mapping]) -> Self {
+        let code = now.iter().chain(before).filter(|mapping| mapping.executable);
+        let code: HashSet<Range<u64>> = code.map(|mapping| mapping.range.clone()).collect();
+        Self(code.into_iter().collect())
     }
-    // A frame-pointer walk that meets code without them ends in words that are no code.
-    let is_code = |frame: &u64| code.iter().any(|code| code.contains(frame));
-    let end = frames.iter().skip(1).position(|frame| !is_code(frame));
-    frames.truncate(end.map_or(frames.len(), |end| end + 1));
-    frames
+
+    /// The frames of a call stack up to the first that cannot be one.
+    pub fn plausible(&self, mut frames: Vec<u64>) -> Vec<u64> {
+        // Where a stack was taken at a function's very first instruction, the kernel has read the
+        // caller as well. (No function calls two others, one below the other, by one instruction.)
+        if frames.len() > 1 && frames[0] == frames[1] {
+            frames.remove(0);
+        }
+        // A frame-pointer walk that meets code without them ends in words that are no code.
+        let is_code = |frame: &u64| self.0.iter().any(|code| code.contains(frame));
+        let end = frames.iter().skip(1).position(|frame| !is_code(frame));
+        frames.truncate(end.map_or(frames.len(), |end| end + 1));
+        frames
+    }
 }
 
 /// Hashes keys that are hashes, or numbers of records: the standard library's way, which no
@@ -96,8 +103,8 @@ mod tests {
 
     #[test]
     fn a_stack_ends_where_there_is_no_code() {
-        let code = [0x10..0x20, 0x40..0x50];
-        assert_eq!(plausible(vec![0x99, 0x11, 0x41, 0x30, 0x12], &code), [0x99, 0x11, 0x41]);
-        assert_eq!(plausible(vec![0x11, 0x11, 0x12], &code), [0x11, 0x12]);
+        let code = Code(vec![0x10..0x20, 0x40..0x50]);
+        assert_eq!(code.plausible(vec![0x99, 0x11, 0x41, 0x30, 0x12]), [0x99, 0x11, 0x41]);
+        assert_eq!(code.plausible(vec![0x11, 0x11, 0x12]), [0x11, 0x12]);
     }
 }

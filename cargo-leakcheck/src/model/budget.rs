@@ -11,6 +11,8 @@ pub struct Budget {
     pub reachable_blocks: Option<u64>,
     /// Bytes allocated in the window and alive at exit, whatever refers to them.
     pub outstanding_bytes: Option<u64>,
+    /// Descriptors left open.
+    pub fds: Option<u64>,
     /// Why this test's leaks are reported but not judged.
     pub ignore: Option<String>,
 }

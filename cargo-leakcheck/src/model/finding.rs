@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Measure, Ran};
+use super::{Descriptor, Measure, Ran};
 use crate::snapshot::{Before, Loss};
 
 /// What is wrong with some blocks. The words are those of `ARCHITECTURE.md`.
@@ -84,6 +84,8 @@ pub struct Judged {
     pub findings: Vec<Finding<Vec<Frame>>>,
     /// Sums over the findings.
     pub totals: Totals,
+    /// Descriptors left open, by their numbers.
+    pub descriptors: Vec<Descriptor<Vec<Frame>>>,
     /// What was not seen.
     pub losses: Vec<Loss>,
     /// The verdict on what was seen.

@@ -1,6 +1,7 @@
 //! The types that pass between stages. Plain data: no stage's logic lives here.
 
 mod budget;
+mod descriptor;
 mod finding;
 mod recorded;
 mod steered;
@@ -9,9 +10,10 @@ mod test;
 mod words;
 
 pub use budget::{Budget, Measure};
+pub use descriptor::Descriptor;
 pub use finding::{CheckedTest, Finding, FindingKind, Frame, Judged, Totals, Verdict};
 pub use recorded::RecordedBy;
-pub use steered::Steered;
+pub use steered::{Availability, Steered};
 pub use target::{NotChecked, OwnCode, TargetKind, TestBinary};
 pub use test::{Outcome, Output, PlannedTest, Ran, Stdio, TestName, Window};
 pub use words::{ALLOCATOR, count};

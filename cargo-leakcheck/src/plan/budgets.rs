@@ -111,6 +111,7 @@ fn parse_text(text: &str) -> Result<(&str, Budget), String> {
                 "reachable_bytes" => &mut budget.reachable_bytes,
                 "reachable_blocks" => &mut budget.reachable_blocks,
                 "outstanding_bytes" => &mut budget.outstanding_bytes,
+                "fds" => &mut budget.fds,
                 _ => return Err(format!("unknown limit {key:?} for `{name}`")),
             };
             set(limit, value.parse::<u64>().map_err(|error| format!("{line:?} of `{name}`: {error}"))?)
@@ -157,7 +158,7 @@ mod tests {
             record("krate::a::b\nbytes=0\nblocks=1\nreachable_bytes=2\nreachable_blocks=3\n").as_slice(),
             &record("krate::top\noutstanding_bytes=18446744073709551615\nignore=a=b, ünïcode\n"),
             &[0; 7],
-            &record("krate::r#mod::r#type\nbytes=5\n"),
+            &record("krate::r#mod::r#type\nbytes=5\nfds=6\n"),
             &[0; 9],
         ]
         .concat();
@@ -173,7 +174,7 @@ mod tests {
             ignore: Some("a=b, ünïcode".into()),
             ..Budget::default()
         };
-        let raw = Budget { bytes: Some(5), ..Budget::default() };
+        let raw = Budget { bytes: Some(5), fds: Some(6), ..Budget::default() };
         let expected = [("a::b", limits), ("top", ignored), ("r#mod::r#type", raw)];
         assert_eq!(records(&section), Ok(expected.map(|(name, budget)| (name.to_owned(), budget)).into()));
     }
@@ -198,7 +199,7 @@ mod tests {
             (record("k::t\nbytes\n"), "\"bytes\" of `t` is not `key=value`"),
             (record("k::t\nbytes=-1\n"), "\"bytes=-1\" of `t`: invalid digit"),
             (record("k::t\nbytes=18446744073709551616\n"), "number too large"),
-            (record("k::t\nfds=0\n"), "unknown limit \"fds\" for `t`"),
+            (record("k::t\npages=0\n"), "unknown limit \"pages\" for `t`"),
             (record("k::t\nbytes=0\nbytes=1\n"), "`bytes` is given twice for `t`"),
             (good.clone(), "a second budget for `good`"),
         ] {

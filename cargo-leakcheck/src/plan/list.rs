@@ -24,13 +24,14 @@ pub fn print(tests: &[PlannedTest], out: &mut impl Write) -> io::Result<()> {
 }
 
 fn budget(budget: &Budget) -> String {
-    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, ignore } = budget;
+    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, fds, ignore } = budget;
     let limits = [
         ("bytes", bytes),
         ("blocks", blocks),
         ("reachable_bytes", reachable_bytes),
         ("reachable_blocks", reachable_blocks),
         ("outstanding_bytes", outstanding_bytes),
+        ("fds", fds),
     ];
     let mut words: Vec<_> =
         limits.iter().filter_map(|(name, limit)| limit.map(|limit| format!("{name}={limit}"))).collect();

@@ -1,5 +1,7 @@
 //! The JSON document. Its shape is public and described by `report.schema.json`.
 
+mod kernel;
+
 use serde::Serialize;
 
 use super::{Format, Run, Summary, View};
@@ -7,6 +9,7 @@ use crate::model::{Budget, CheckedTest, Finding, FindingKind, Frame, Measure, Ou
 use crate::model::{NotChecked, RecordedBy};
 use crate::snapshot::Loss;
 use crate::symbolize::site;
+use kernel::Kernel;
 
 /// One JSON document.
 pub struct Json;
@@ -80,6 +83,7 @@ struct Test<'a> {
     still_reachable: Measure,
     bad_frees: u64,
     findings: Vec<Found<'a>>,
+    kernel: Kernel<'a>,
     losses: Vec<Lost>,
     output: Written<'a>,
 }
@@ -96,6 +100,8 @@ struct Limits<'a> {
     reachable_blocks: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     outstanding_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ignore: Option<&'a str>,
 }
@@ -163,7 +169,8 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         Verdict::Incomplete(losses) => ("incomplete", losses.iter().map(ToString::to_string).collect()),
         Verdict::NotChecked(reason) => ("not_checked", vec![reason.clone()]),
     };
-    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, ignore } = &test.budget;
+    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, fds, ignore } =
+        &test.budget;
     Test {
         package: &test.binary.package,
         binary: test.binary.id(),
@@ -189,6 +196,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
             reachable_bytes: *reachable_bytes,
             reachable_blocks: *reachable_blocks,
             outstanding_bytes: *outstanding_bytes,
+            fds: *fds,
             ignore: ignore.as_deref(),
         },
         definitely_lost: memory.totals.definitely_lost,
@@ -197,6 +205,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         still_reachable: memory.totals.still_reachable,
         bad_frees: memory.totals.bad_frees,
         findings: memory.findings.iter().map(|finding| found(finding, view)).collect(),
+        kernel: Kernel::of(memory, view),
         losses: memory
             .losses
             .iter()
@@ -211,19 +220,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
 }
 
 fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
-    let shown = |file: &'a Option<String>| file.as_deref().map(|file| view.own.shown(file));
-    let frame = |frame: &'a Frame| StackFrame {
-        function: frame.function.as_deref(),
-        file: shown(&frame.file),
-        line: frame.line,
-        column: frame.column,
-        module: frame.module.as_deref(),
-        address: frame.address,
-        inlined: frame.inlined,
-        own: frame.own,
-    };
-    let frames = |stack: &'a Vec<Frame>| stack.iter().map(frame).collect();
-    let site = finding.stack.as_deref().and_then(|frames| site(frames, &view.own));
+    let frames = |stack: &'a Vec<Frame>| frames(stack, view);
     Found {
         kind: finding.kind,
         bytes: finding.measure.bytes,
@@ -231,11 +228,30 @@ fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
         below: finding.below,
         held_by: finding.held_by.as_deref(),
         process: finding.process.as_deref(),
-        site: site.and_then(|f| Some(Site { file: shown(&f.file)?, line: f.line, column: f.column })),
+        site: finding.stack.as_deref().and_then(|frames| place(frames, view)),
         stack: finding.stack.as_ref().map(frames),
         freed_first: finding.before.freed.as_ref().map(frames),
         allocated: finding.before.allocated.as_ref().map(frames),
     }
+}
+
+fn frames<'a>(stack: &'a [Frame], view: &'a View) -> Vec<StackFrame<'a>> {
+    let frame = |frame: &'a Frame| StackFrame {
+        function: frame.function.as_deref(),
+        file: frame.file.as_deref().map(|file| view.own.shown(file)),
+        line: frame.line,
+        column: frame.column,
+        module: frame.module.as_deref(),
+        address: frame.address,
+        inlined: frame.inlined,
+        own: frame.own,
+    };
+    stack.iter().map(frame).collect()
+}
+
+fn place<'a>(stack: &'a [Frame], view: &'a View) -> Option<Site<'a>> {
+    let Frame { file, line, column, .. } = site(stack, &view.own)?;
+    Some(Site { file: view.own.shown(file.as_deref()?), line: *line, column: *column })
 }
 
 /// The public name of a kind of loss.
@@ -245,6 +261,8 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::Stacks { .. } | Loss::LedgerStacks { .. } => "stacks",
         Loss::UnreadStacks { .. } => "unread_stacks",
         Loss::BadFrees { .. } => "bad_frees",
+        Loss::Files { .. } => "files",
+        Loss::Descriptors { .. } => "descriptors",
         Loss::Results { .. } => "results",
         Loss::Log { .. } => "log",
         Loss::NoCanary { .. } => "no_canary",

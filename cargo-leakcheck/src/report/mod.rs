@@ -1,6 +1,7 @@
 //! Results for people and machines. A report format is one function that turns the results into
 //! bytes; files are opened before the work starts and written once at its end.
 
+mod descriptors;
 mod excerpt;
 mod files;
 mod findings;

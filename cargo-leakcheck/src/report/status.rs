@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::text;
+use super::{descriptors, text};
 use crate::model::{CheckedTest, FindingKind, Measure, Outcome, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -77,7 +77,14 @@ fn aside(test: &CheckedTest) -> String {
     };
     let lost = totals.definitely_lost + totals.indirectly_lost;
     let within = matches!(test.memory.verdict, Verdict::Clean) && lost.blocks > 0;
+    let open = test.memory.descriptors.iter().map(|descriptor| descriptor.numbers.len() as u64).sum();
+    // Otherwise they are a reason of the verdict, or nobody is to judge.
+    let open = (matches!(test.memory.verdict, Verdict::Clean) && open > 0).then(|| {
+        let within = if descriptors::are_judged(test) { ", within the budget" } else { "" };
+        format!("{} left open{within}", text::count(open, "descriptor"))
+    });
     let parts: Vec<String> = [
+        open,
         within.then(|| format!("{} B lost, within the budget", lost.bytes)),
         some(totals.possibly_lost, FindingKind::PossiblyLost),
         some(totals.still_reachable, FindingKind::StillReachable),

@@ -44,7 +44,14 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
         duration: Duration::from_millis(12),
         output: Output::default(),
         recorded_by: Some(RecordedBy::Uprobe { because: None }),
-        memory: Judged { findings: Vec::new(), totals: Totals::default(), losses, verdict, counts: true },
+        memory: Judged {
+            findings: Vec::new(),
+            totals: Totals::default(),
+            descriptors: Vec::new(),
+            losses,
+            verdict,
+            counts: true,
+        },
     }
 }
 

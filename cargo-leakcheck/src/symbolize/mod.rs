@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::model::{Finding, Frame, Measure, OwnCode};
+use crate::model::{Descriptor, Finding, Frame, Measure, OwnCode};
 use crate::snapshot::{CallStack, Mapping, Snapshot};
 pub(crate) use foreign::family;
 use module::Module;
@@ -74,6 +74,18 @@ impl Symbolizer {
         }
         explained.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
         explained
+    }
+
+    /// The descriptors of a snapshot, with frames for the indices of their stacks.
+    pub fn explain_descriptors(&mut self, snapshot: &Snapshot) -> Vec<Descriptor<Vec<Frame>>> {
+        let mut by_address = HashMap::new();
+        let explain = |descriptor: &Descriptor<usize>| {
+            let Descriptor { numbers, kind, description, call, stack } = descriptor.clone();
+            let stack = stack.and_then(|index| snapshot.stacks.get(index));
+            let stack = stack.map(|stack| self.frames(&snapshot.mappings, stack, &mut by_address));
+            Descriptor { numbers, kind, description, call, stack }
+        };
+        snapshot.descriptors.iter().map(explain).collect()
     }
 
     /// The frames of a call stack, marked as the user's own or not.

@@ -8,9 +8,13 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use nix::errno::Errno;
 
 const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
 const BPF_MAP_DELETE_BATCH: libc::c_long = 27;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
+const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
+const BPF_PROG_TYPE_TRACING: u32 = 26;
+const BPF_TRACE_ITER: u32 = 28;
 const BPF_TRACE_UPROBE_MULTI: u32 = 48;
 const BPF_F_UPROBE_MULTI_RETURN: u32 = 1;
 
@@ -25,6 +29,17 @@ struct BatchAttributes {
     count: u32,
     map_fd: u32,
     elem_flags: u64,
+    flags: u64,
+}
+
+/// The same for one element.
+#[repr(C)]
+#[derive(Default)]
+struct ElementAttributes {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
     flags: u64,
 }
 
@@ -44,6 +59,25 @@ struct ProgramAttributes {
     name: [u8; 16],
     interface: u32,
     expected_attach_type: u32,
+    types_fd: u32,
+    function_record_size: u32,
+    functions: u64,
+    function_count: u32,
+    line_record_size: u32,
+    lines: u64,
+    line_count: u32,
+    attach_type_id: u32,
+}
+
+/// What a program is for.
+#[derive(Clone, Copy, Debug)]
+pub enum ProgramKind {
+    /// `uprobe_multi` links.
+    Uprobe,
+    /// A tracepoint of the kernel.
+    Tracepoint,
+    /// A list that the kernel keeps; the number is that of the list's function in the kernel's BTF.
+    List(u32),
 }
 
 /// The same for attaching one to many places of a file.
@@ -69,24 +103,34 @@ struct LinkAttributes {
 /// # Safety
 /// `attributes` must be the kernel's layout for `command`, and what it points to must be valid for
 /// it during the call.
-unsafe fn bpf<T>(command: libc::c_long, attributes: &mut T) -> Result<i32, Errno> {
+pub(super) unsafe fn bpf<T>(command: libc::c_long, attributes: &mut T) -> Result<i32, Errno> {
     // SAFETY: as the caller promises; the size is that of the attributes.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>()) };
     Errno::result(result).map(|value| value as i32)
 }
 
-/// Loads a program for `uprobe_multi` links. `instructions` are 8 bytes each.
+/// Loads a program. `instructions` are 8 bytes each.
 ///
 /// # Errors
 /// The kernel's refusal, with the end of the verifier's log where it has one.
-pub fn load_uprobe_program(name: &str, instructions: &[[u8; 8]]) -> Result<OwnedFd, (Errno, String)> {
+pub fn load_program(
+    kind: ProgramKind,
+    name: &str,
+    instructions: &[[u8; 8]],
+) -> Result<OwnedFd, (Errno, String)> {
+    let (kind, expected_attach_type, attach_type_id) = match kind {
+        ProgramKind::Uprobe => (BPF_PROG_TYPE_KPROBE, BPF_TRACE_UPROBE_MULTI, 0),
+        ProgramKind::Tracepoint => (BPF_PROG_TYPE_RAW_TRACEPOINT, 0, 0),
+        ProgramKind::List(function) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_ITER, function),
+    };
     let mut attributes = ProgramAttributes {
-        kind: BPF_PROG_TYPE_KPROBE,
+        kind,
         instruction_count: instructions.len() as u32,
         instructions: instructions.as_ptr() as u64,
         license: c"GPL".as_ptr() as u64,
-        expected_attach_type: BPF_TRACE_UPROBE_MULTI,
+        expected_attach_type,
+        attach_type_id,
         ..Default::default()
     };
     let length = name.len().min(attributes.name.len() - 1);
@@ -159,4 +203,19 @@ pub fn delete_batch<K: Copy>(map: BorrowedFd<'_>, mut keys: &[K]) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Removes an element of a hash map and returns its value, in one step; none if there is no such key.
+pub fn take_element<K: aya::Pod, V: aya::Pod>(map: BorrowedFd<'_>, key: &K) -> Option<V> {
+    let mut value = std::mem::MaybeUninit::<V>::uninit();
+    let mut attributes = ElementAttributes {
+        map_fd: map.as_raw_fd() as u32,
+        key: std::ptr::from_ref(key) as u64,
+        value: value.as_mut_ptr() as u64,
+        ..Default::default()
+    };
+    // SAFETY: key and value have the map's sizes at every call, and outlive it.
+    let taken = unsafe { bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &mut attributes) };
+    // SAFETY: the kernel has written the value, and any bytes are one.
+    taken.ok().map(|_| unsafe { value.assume_init() })
 }

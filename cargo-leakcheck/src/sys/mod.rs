@@ -1,13 +1,17 @@
 //! The system calls that no library wraps as they are needed. All `unsafe` of the tool is here.
 
 mod bpf;
+mod descriptor;
 mod interrupt;
+mod lists;
 mod ptrace;
 mod shared;
 mod spawn;
 
-pub use bpf::{delete_batch, link_uprobes, load_uprobe_program};
+pub use bpf::{ProgramKind, delete_batch, link_uprobes, load_program, take_element};
+pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
+pub use lists::{attach_tracepoint, list_of_process};
 pub use ptrace::{
     Stop, cont, is_breakpoint, is_ending, listen, read_word, sent_by_kernel, set_breakpoints, time_stamp,
     wait_any, write_word,

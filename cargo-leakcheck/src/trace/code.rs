@@ -138,6 +138,19 @@ impl Code {
         self.variables.iter().find(|variable| variable.0 == name).map(|variable| variable.1)
     }
 
+    /// Gives the memory of the file's contents back.
+    pub fn forget_data(&mut self) {
+        self.data = Vec::new();
+    }
+
+    /// The virtual address of what is at an offset of the file.
+    pub fn virtual_address(&self, offset: u64) -> Option<u64> {
+        self.segments
+            .iter()
+            .find(|segment| offset.wrapping_sub(segment.offset) < segment.size)
+            .map(|segment| offset - segment.offset + segment.address)
+    }
+
     /// Where what is at a virtual address is in the file.
     pub(super) fn file_offset(&self, address: u64) -> Option<u64> {
         self.segments

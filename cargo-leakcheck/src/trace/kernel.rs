@@ -6,15 +6,16 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
-use aya::maps::{Array, HashMap, Map, MapData, MapError};
+use aya::maps::{Array, Map, MapData, MapError};
 use camino::Utf8Path;
 use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, bad_free, block, process, stack, thread};
 use leakcheck_preload::layout::{WINDOW_BYTES, WINDOW_MAGIC};
-use nix::errno::Errno;
 use nix::unistd::Pid;
 
+use super::files::Files;
 use super::object::{self, refused};
 use super::sites::{Program, Site};
+use super::table::{Table, take};
 use crate::error::{Error, Result};
 use crate::options::TraceOptions;
 use crate::sys::{self, SharedBits};
@@ -38,6 +39,8 @@ pub struct Kernel {
     stacks: Table<[u64; 2], [u64; stack::WORDS]>,
     bad_frees: Table<[u64; 2], BadFreeRecord>,
     log: Table<[u32; 2], [u64; LOG_PAGE_WORDS]>,
+    /// The account of files; why there is none, where that is not what was asked for.
+    files: Option<Result<Files, String>>,
     /// Which threads are in the window, for the ledger.
     window: SharedBits,
     window_fd: Arc<OwnedFd>,
@@ -60,11 +63,19 @@ impl Kernel {
             ("STACKS", used(options.max_stacks)),
             ("THREADS", options.max_threads),
             ("BAD_FREES", used(options.max_bad_frees)),
+            ("FILES", options.max_files),
             ("PROCESSES", processes(options)),
             // Each process has its last pages half empty.
             ("LOG", used(pages.saturating_mul(2).max(1 << 14))),
         ])?;
         let mut tables = loaded.tables;
+        let mut links = Vec::new();
+        // Before any table is taken: the instructions have the numbers of their descriptors.
+        let files = options.descriptors.then(|| {
+            let (files, link) = Files::new(&loaded.others, &mut tables, options.max_files)?;
+            links.push(link);
+            Ok(files)
+        });
         let namespace = fs_err::metadata("/proc/self/ns/pid")
             .map_err(|source| Error::System { call: "reading the process id namespace".into(), source })?;
         let mut settings = Array::try_from(Map::Array(take(&mut tables, "PID_NAMESPACE")))
@@ -82,7 +93,8 @@ impl Kernel {
         window.set_word(WINDOW_BYTES / 8 - 1, WINDOW_MAGIC);
         Ok(Self {
             programs: loaded.programs,
-            links: Vec::new(),
+            links,
+            files,
             threads: Table::take(&mut tables, "THREADS")?,
             processes: Table::take(&mut tables, "PROCESSES")?,
             blocks: Table::take(&mut tables, "BLOCKS")?,
@@ -93,6 +105,11 @@ impl Kernel {
             window_fd: Arc::new(window_fd),
             _namespace: settings,
         })
+    }
+
+    /// The account of files; none where it is not asked for, or why it cannot be had.
+    pub fn files(&self) -> Option<&Result<Files, String>> {
+        self.files.as_ref()
     }
 
     /// Places probes in a file, for every process that maps it.
@@ -226,6 +243,9 @@ impl Kernel {
             .and_then(|()| self.bad_frees.remove_all(&bad_frees))
             .and_then(|()| self.log.remove_all(&pages));
         let _ = self.processes.remove(&key(pid));
+        if let Some(Ok(files)) = &mut self.files {
+            files.ended(counters[process::FILES], |pid| self.processes.get(&key(pid)).is_ok());
+        }
         deleted.map_err(|errno| Error::System {
             call: format!("clearing the records of process {pid}"),
             source: errno.into(),
@@ -279,44 +299,4 @@ fn block_key(pid: Pid, value: u64) -> [u64; 2] {
 /// The kernel's own encoding of a device number (`new_encode_dev` is for user space only).
 fn kernel_device(device: u64) -> u64 {
     u64::from(nix::sys::stat::major(device) as u32) << 20 | nix::sys::stat::minor(device)
-}
-
-fn take(tables: &mut StdHashMap<String, MapData>, name: &str) -> MapData {
-    tables.remove(name).expect("the committed object has every table")
-}
-
-/// A hash map of the kernel side.
-struct Table<K, V> {
-    map: HashMap<MapData, K, V>,
-    /// The same map once more, because aya does not lend out the first.
-    fd: OwnedFd,
-}
-
-impl<K: aya::Pod, V: aya::Pod> Table<K, V> {
-    fn take(tables: &mut StdHashMap<String, MapData>, name: &str) -> Result<Self> {
-        let data = take(tables, name);
-        let fd = data
-            .fd()
-            .as_fd()
-            .try_clone_to_owned()
-            .map_err(|source| Error::System { call: format!("duplicating table {name}"), source })?;
-        let map = HashMap::try_from(Map::HashMap(data)).map_err(|error| refused(name, &error))?;
-        Ok(Self { map, fd })
-    }
-
-    fn get(&self, key: &K) -> Result<V, MapError> {
-        self.map.get(key, 0)
-    }
-
-    fn insert(&mut self, key: K, value: &V) -> Result<(), MapError> {
-        self.map.insert(key, value, 0)
-    }
-
-    fn remove(&mut self, key: &K) -> Result<(), MapError> {
-        self.map.remove(key)
-    }
-
-    fn remove_all(&self, keys: &[K]) -> Result<(), Errno> {
-        sys::delete_batch(self.fd.as_fd(), keys)
-    }
 }

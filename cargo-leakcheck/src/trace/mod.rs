@@ -3,9 +3,11 @@
 
 mod again;
 mod breakpoints;
+mod btf;
 mod bypass;
 mod code;
 mod entry;
+mod files;
 mod follow;
 mod kernel;
 mod ledger;
@@ -19,11 +21,14 @@ mod places;
 mod preload;
 mod prepare;
 mod process;
+mod rows;
 mod running;
 mod sites;
 mod steering;
+mod table;
 pub mod unwind;
 
+pub(crate) use files::{FileRecord, Files};
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use memory::{read, read_into, read_protected, read_word};
 pub(crate) use process::Process;
@@ -36,7 +41,7 @@ use std::thread::JoinHandle;
 use camino::Utf8PathBuf;
 
 use crate::error::{Error, Result};
-use crate::model::{PlannedTest, Ran, Steered};
+use crate::model::{Availability, PlannedTest, Ran, Steered};
 use crate::options::{Recorder, TraceOptions};
 use crate::snapshot::Snapshot;
 use crate::sys::Interrupts;
@@ -93,7 +98,7 @@ pub struct Loading(Result<JoinHandle<Result<Kernel>>, String>);
 /// # Errors
 /// No privileges, or no kernel support, and the recorder needs them.
 pub fn load(options: &TraceOptions) -> Result<Loading> {
-    match object::load(&["BLOCKS", "STACKS", "THREADS", "LOG"].map(|table| (table, 1))) {
+    match object::load(&["BLOCKS", "STACKS", "THREADS", "LOG", "FILES"].map(|table| (table, 1))) {
         Ok(_) => {
             let options = options.clone();
             Ok(Loading(Ok(std::thread::spawn(move || {
@@ -139,7 +144,12 @@ pub fn run(
     };
     let without = match loaded.map(|kernel| kernel.and_then(with_kernel)) {
         Ok(Ok((mut steering, prepared))) => {
-            sink(Event::Ready(Steered::default()));
+            let descriptors = match steering.kernel().and_then(Kernel::files) {
+                None => Availability::Off,
+                Some(Ok(_)) => Availability::Checked,
+                Some(Err(reason)) => Availability::Unavailable { reason: reason.clone() },
+            };
+            sink(Event::Ready(Steered { without_ebpf: None, descriptors }));
             for (binary, because) in prepared.passing() {
                 sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
             }
@@ -165,6 +175,6 @@ pub fn run(
     };
     let mut steering = Steering::Tracer(breakpoints::Breakpoints::new()?);
     let prepared = interrupts.watch(|| prepare::Prepared::new(&mut steering, tests, executables, options))?;
-    sink(Event::Ready(Steered { without_ebpf: Some(without) }));
+    sink(Event::Ready(Steered { without_ebpf: Some(without), descriptors: Availability::Off }));
     follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests)
 }

@@ -5,19 +5,22 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use aya::maps::MapData;
-use aya_obj::{EbpfSectionKind, Object};
+use aya_obj::{EbpfSectionKind, Object, ProgramSection};
 use object::{Object as _, ObjectSection as _};
 
 use crate::error::{Error, Result};
-use crate::sys;
+use crate::sys::{self, ProgramKind};
 
 #[cfg(target_arch = "x86_64")]
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/leakcheck.x86_64.o");
 
 /// What was loaded.
 pub struct Loaded {
-    /// Programs by name.
+    /// Programs for probes, by name.
     pub programs: HashMap<String, OwnedFd>,
+    /// The instructions of all others, which are not loaded yet: the tool can do without them.
+    /// They name tables by the numbers of their descriptors, so `tables` must be there when they are.
+    pub others: HashMap<String, Vec<[u8; 8]>>,
     /// Tables by name.
     pub tables: HashMap<String, MapData>,
 }
@@ -55,11 +58,16 @@ pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
     let descriptors = definitions.iter().map(|(name, fd, map)| (name.as_str(), *fd, map));
     object.relocate_maps(descriptors, &sections).map_err(|error| invalid(&error))?;
     object.relocate_calls(&sections).map_err(|error| invalid(&error))?;
-    let mut programs = HashMap::new();
+    let (mut programs, mut others) = (HashMap::new(), HashMap::new());
     for (name, program) in &object.programs {
         let function = &object.functions[&program.function_key()];
         let instructions: Vec<[u8; 8]> = function.instructions.iter().map(encode).collect();
-        let program = sys::load_uprobe_program(name, &instructions).map_err(|(errno, log)| {
+        if matches!(program.section, ProgramSection::RawTracePoint | ProgramSection::Iter { .. }) {
+            others.insert(name.clone(), instructions);
+            continue;
+        }
+        let loaded = sys::load_program(ProgramKind::Uprobe, name, &instructions);
+        let program = loaded.map_err(|(errno, log)| {
             let io = std::io::Error::from(errno);
             match refused(&format!("load program {name}"), &io) {
                 Error::Kernel { what, reason } if errno == nix::errno::Errno::EINVAL => {
@@ -71,7 +79,7 @@ pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
         })?;
         programs.insert(name.clone(), program);
     }
-    Ok(Loaded { programs, tables })
+    Ok(Loaded { programs, others, tables })
 }
 
 /// `struct bpf_insn` as bytes (include/uapi/linux/bpf.h).

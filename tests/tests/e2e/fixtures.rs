@@ -164,7 +164,7 @@ fn recorded(report: &Report, recorder: &str) -> Outcome {
 }
 
 /// What a fixture comes to by a recorder that does not see all of it: without privileges, a test that closes
-/// its memory even to its tracer; by the ledger, a binary that passes it by.
+/// its memory even to its tracer, and all descriptors; by the ledger, a binary that passes it by.
 fn as_seen_by(recorder: &str, fixture: &Fixture) -> Fixture {
     let mut fixture = fixture.clone();
     let unprivileged = UNPRIVILEGED.contains(&recorder);
@@ -172,6 +172,12 @@ fn as_seen_by(recorder: &str, fixture: &Fixture) -> Fixture {
         let closed = unprivileged && name == "environment::not_dumpable";
         if closed || passing(binary, name).is_some() && (unprivileged || recorder == "ledger") {
             (test.verdict, test.findings_any, fixture.exit) = (Some("incomplete".into()), true, 10);
+        }
+    }
+    for test in fixture.tests.values_mut().filter(|test| unprivileged && !test.descriptors.is_empty()) {
+        test.descriptors.clear();
+        if fixture.package == "descriptors" {
+            fixture.exit = 0;
         }
     }
     fixture

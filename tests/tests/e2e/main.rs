@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod children;
+mod descriptors;
 mod documents;
 mod exec;
 mod fixtures;
@@ -43,10 +44,11 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 8] = [
+    let lists: [&[NamedTrial]; 9] = [
         children::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
+        descriptors::TRIALS,
         exec::TRIALS,
         inside::TRIALS,
         interrupt::TRIALS,

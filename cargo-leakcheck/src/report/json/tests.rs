@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::Descriptor;
 use crate::options::Recorder;
 use crate::report::testing;
 use crate::snapshot::Before;
@@ -28,6 +29,16 @@ fn all() -> Vec<CheckedTest> {
     let mut unknown = testing::leaking("unknown");
     let frames = unknown.memory.findings[0].stack.as_mut().unwrap();
     *frames = vec![Frame { address: 7, ..Frame::default() }];
+    let mut open = testing::leaking("open");
+    let stack = open.memory.findings[0].stack.clone();
+    let descriptor = |stack| Descriptor {
+        numbers: vec![3, 4],
+        kind: "epoll",
+        description: String::new(),
+        call: "epoll_create1".into(),
+        stack,
+    };
+    open.memory.descriptors = vec![descriptor(stack), descriptor(None)];
     vec![
         testing::leaking("leaks"),
         testing::failing("fails"),
@@ -37,6 +48,7 @@ fn all() -> Vec<CheckedTest> {
         testing::test("segv", Outcome::Signalled { signal: 11 }, Verdict::Incomplete(vec![Loss::Exec])),
         testing::test("slow", Outcome::TimedOut, Verdict::NotChecked("cache".into())),
         testing::test("gone", Outcome::NotStarted { reason: "x".into() }, Verdict::Clean),
+        open,
     ]
 }
 
@@ -74,7 +86,7 @@ fn the_document_has_the_public_shape() {
                  "module": "/w/target/a-1", "address": 0x1000, "inlined": false, "own": true},
             ],
         }],
-        "losses": [], "output": {"stdout": "", "stderr": "", "dropped_bytes": 0},
+        "kernel": {"descriptors": []}, "losses": [], "output": {"stdout": "", "stderr": "", "dropped_bytes": 0},
     });
     assert_eq!(
         document,

@@ -1,0 +1,35 @@
+//! What a test has left in the kernel.
+
+use serde::Serialize;
+
+use super::{Site, StackFrame, View, frames, place};
+use crate::model::{Descriptor, Frame, Judged};
+
+#[derive(Serialize)]
+pub(super) struct Kernel<'a> {
+    descriptors: Vec<Left<'a>>,
+}
+
+#[derive(Serialize)]
+struct Left<'a> {
+    numbers: &'a [u32],
+    kind: &'a str,
+    description: &'a str,
+    call: &'a str,
+    site: Option<Site<'a>>,
+    stack: Option<Vec<StackFrame<'a>>>,
+}
+
+impl<'a> Kernel<'a> {
+    pub(super) fn of(judged: &'a Judged, view: &'a View) -> Self {
+        let left = |descriptor: &'a Descriptor<Vec<Frame>>| Left {
+            numbers: &descriptor.numbers,
+            kind: descriptor.kind,
+            description: &descriptor.description,
+            call: &descriptor.call,
+            site: descriptor.stack.as_deref().and_then(|stack| place(stack, view)),
+            stack: descriptor.stack.as_deref().map(|stack| frames(stack, view)),
+        };
+        Self { descriptors: judged.descriptors.iter().map(left).collect() }
+    }
+}

@@ -1,0 +1,151 @@
+//! Files: who has made the open file descriptions that a process's descriptors refer to.
+//!
+//! Which descriptors are left open is told by the process's own table, at its end. Here is written down what
+//! that table does not know: which system call has made a file, on which thread, and from where.
+
+use core::ffi::c_void;
+
+use aya_ebpf::EbpfContext as _;
+use aya_ebpf::bindings::{BPF_ANY, pt_regs, seq_file};
+use aya_ebpf::helpers::generated::{
+    bpf_get_current_task_btf, bpf_probe_read_user, bpf_seq_write, bpf_task_pt_regs,
+};
+use aya_ebpf::programs::RawTracePointContext;
+use leakcheck_common::{file, process};
+
+use crate::maps::{Current, EMPTY_FILE, FILE_MARK_WORDS, FILE_MARKS, FILE_SITES, FILES};
+
+/// Records the file that is being made, if a thread makes it in its window. What is known of another one
+/// with the same address is over.
+#[inline(always)]
+pub fn made(ctx: &RawTracePointContext) -> Option<()> {
+    let arguments = ctx.as_ptr().cast::<u64>();
+    // SAFETY: the tracepoint has these arguments, which the tracer has made sure of: where the allocator
+    // was called from, and the object.
+    let (site, address) = unsafe { (*arguments, *arguments.add(1)) };
+    let [start, size, other_start, other_size] = *FILE_SITES.get(0)?;
+    if site.wrapping_sub(start) >= size && site.wrapping_sub(other_start) >= other_size {
+        return None;
+    }
+    if address == 0 {
+        return None;
+    }
+    let maker = Current::get().filter(|current| current.in_window());
+    let marks = FILE_MARKS.get_ptr_mut(0)?;
+    // A `struct file` begins with a cache line.
+    let (word, bit) = ((address >> 12) as usize % FILE_MARK_WORDS, 1 << (address >> 6 & 63));
+    // SAFETY: the word is one of the value's. If another thread writes to it meanwhile, a bit may get lost,
+    // but not that of an address which only the running thread has.
+    let mark = unsafe { &mut (*marks)[word] };
+    let Some(current) = maker else {
+        if *mark & bit != 0 && FILES.get_ptr(&address).is_some() {
+            let _ = FILES.remove(&address);
+        }
+        return None;
+    };
+    *mark |= bit;
+    current.count(process::FILES, 1);
+    if FILES.get_ptr(&address).is_none() {
+        // If this fails, the look-up does so as well.
+        let _ = FILES.insert(&address, EMPTY_FILE.get(0)?, BPF_ANY.into());
+    }
+    match FILES.get_ptr_mut(&address) {
+        // SAFETY: the address is that of the running thread's own new object: nobody else changes its record.
+        Some(record) => describe(current, unsafe { &mut *record }),
+        None => current.count(process::LOST_FILES, 1),
+    }
+    Some(())
+}
+
+/// Writes down where the running thread is in user mode.
+#[inline(always)]
+fn describe(current: Current, record: &mut [u64; file::WORDS]) {
+    record[file::MAKER] = u64::from(current.process) | u64::from(current.thread) << 32;
+    // SAFETY: helpers without memory arguments; what they return are the running thread's registers.
+    let registers = unsafe { &*(bpf_task_pt_regs(bpf_get_current_task_btf()) as *const pt_regs) };
+    let (sp, fp) = (registers.rsp, registers.rbp);
+    record[file::CALL] = registers.orig_rax;
+    record[file::IP] = registers.rip;
+    record[file::SP] = sp;
+    record[file::FP] = fp;
+    record[file::COPIED] = 0;
+    // Near the end of a stack there may be less.
+    for words in [file::COPY_WORDS, file::COPY_WORDS / 4] {
+        let copy = record[file::COPY..].as_mut_ptr().cast::<c_void>();
+        // SAFETY: there is room for so many words; the helper checks where they come from.
+        if unsafe { bpf_probe_read_user(copy, (words * 8) as u32, sp as *const c_void) } == 0 {
+            record[file::COPIED] = words as u64;
+            break;
+        }
+    }
+    follow(record, sp, fp);
+}
+
+/// Follows the chain of frame pointers out of the copy, and takes the return addresses from there on.
+#[inline(always)]
+fn follow(record: &mut [u64; file::WORDS], sp: u64, mut fp: u64) {
+    /// Frames of the copy.
+    const INNER: usize = 64;
+    /// A frame has no more bytes.
+    const FRAME: u64 = 1 << 20;
+    for _ in 0..INNER {
+        let word = fp.wrapping_sub(sp) / 8;
+        // SAFETY: it is a variable. Only for one that is read like this do compiler and verifier agree on
+        // what the comparison says of it.
+        let word = unsafe { core::ptr::read_volatile(&raw const word) };
+        if word >= file::COPY_WORDS as u64 {
+            break;
+        }
+        let next = record[file::COPY + word as usize];
+        if next.wrapping_sub(fp) > FRAME {
+            break;
+        }
+        fp = next;
+    }
+    record[file::OUTER_FP] = fp;
+    record[file::OUTER_COUNT] = 0;
+    for number in 0..file::OUTER_FRAMES {
+        let mut frame = [0_u64; 2];
+        // SAFETY: there is room for two words; the helper checks where they come from.
+        let status = unsafe { bpf_probe_read_user((&raw mut frame).cast(), 16, fp as *const c_void) };
+        if status != 0 || frame[1] == 0 {
+            break;
+        }
+        record[file::OUTER + number] = frame[1];
+        record[file::OUTER_COUNT] = number as u64 + 1;
+        if frame[0] <= fp || frame[0] - fp > FRAME {
+            break;
+        }
+        fp = frame[0];
+    }
+}
+
+/// `struct bpf_iter__task_file` (kernel/bpf/task_iter.c).
+#[repr(C)]
+pub struct Listed {
+    meta: *mut Meta,
+    task: *mut c_void,
+    number: u32,
+    file: *mut c_void,
+}
+
+/// The beginning of `struct bpf_iter_meta`.
+#[repr(C)]
+struct Meta {
+    output: *mut seq_file,
+}
+
+/// Writes a descriptor to who reads the list: its number and the address of its file.
+#[inline(always)]
+pub fn list(ctx: *mut Listed) {
+    // SAFETY: the context is the one this program was called with; without a file it is the list's end.
+    unsafe {
+        let file = (*ctx).file;
+        if file.is_null() {
+            return;
+        }
+        let entry = [u64::from((*ctx).number), file as u64];
+        // If there is no room, the kernel calls once more with a larger one.
+        bpf_seq_write((*(*ctx).meta).output, (&raw const entry).cast(), size_of_val(&entry) as u32);
+    }
+}
