@@ -14,6 +14,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("descriptors::many", many),
     ("descriptors::full_table", full_table),
     ("descriptors::closed_ones_take_no_room", closed_ones_take_no_room),
+    ("descriptors::quiet_phases", quiet_phases),
     ("descriptors::limit_for_all", limit_for_all),
     ("descriptors::switched_off", switched_off),
 ];
@@ -64,6 +65,20 @@ fn many(workshop: &Workshop) -> Outcome {
     let options = ["--fds", "0", "--max-files", "16384"];
     let (run, test) = exec_with(workshop, &options, &[program.as_str(), "10000"])?;
     expect(&run, &test, 2, "leaks", 10_000)
+}
+
+/// Phases of system calls that leave nothing behind, once and many times.
+fn quiet_phases(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("phases", &["-pthread"])?;
+    for times in ["1", "10", "100", "400"] {
+        let (run, test) = exec_with(workshop, &["--fds", "0"], &[program.as_str(), times])?;
+        run.expect(0, &[])?;
+        expect(&run, &test, 0, "clean", 0)?;
+        if !run.stdout.contains("71 phases") {
+            return Err(run.describe());
+        }
+    }
+    Ok(())
 }
 
 /// What finds no room makes a verdict impossible.
