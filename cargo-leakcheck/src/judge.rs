@@ -46,7 +46,7 @@ pub fn judge(
         Verdict::Incomplete(losses.clone())
     } else {
         let mut reasons = exceeded(budget, &totals, options.count);
-        reasons.extend(over_descriptors(budget.fds.unwrap_or(options.fds), &descriptors));
+        reasons.extend(over_descriptors(budget.fds.or(options.fds), &descriptors));
         if options.count_bad_frees {
             reasons.extend(bad_frees(&findings));
         }
@@ -154,7 +154,8 @@ fn over_blocks(limit: u64, measure: Measure, what: &str) -> Option<String> {
 }
 
 /// The reason if there are more descriptors than the limit.
-fn over_descriptors(limit: u64, descriptors: &[Descriptor<Vec<Frame>>]) -> Option<String> {
+fn over_descriptors(limit: Option<u64>, descriptors: &[Descriptor<Vec<Frame>>]) -> Option<String> {
+    let limit = limit?;
     let open = descriptors.iter().map(|descriptor| descriptor.numbers.len() as u64).sum();
     (open > limit).then(|| format!("{} left open (budget {limit})", count(open, "descriptor")))
 }

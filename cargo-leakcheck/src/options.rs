@@ -143,8 +143,8 @@ pub struct JudgeOptions {
     pub count_should_panic: bool,
     /// Double and unknown frees fail a test.
     pub count_bad_frees: bool,
-    /// Descriptors that a test without a limit of its own may leave open.
-    pub fds: u64,
+    /// Descriptors that a test without a limit of its own may leave open; without it nobody is to judge.
+    pub fds: Option<u64>,
 }
 
 /// What counts against the default budget of 0 bytes.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use camino::Utf8PathBuf;
 
 use crate::error::{Error, Exit, Result};
-use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered, TestName};
-use crate::options::{Action, BuildOptions, ExecOptions, Options, Selection};
+use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered, TestName, Window};
+use crate::options::{Action, BuildOptions, ExecOptions, JudgeOptions, Options, Selection};
 use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
 use crate::snapshot::Snapshot;
@@ -210,7 +210,10 @@ fn examine(
     let findings = symbolizer.explain(&snapshot, findings);
     let descriptors = symbolizer.explain_descriptors(&snapshot);
     let (budget, panics, losses) = (&test.budget, test.should_panic, snapshot.losses);
-    let memory = judge::judge(budget, &outcome, panics, findings, descriptors, losses, &options.judge);
+    // A program may have descriptors until it ends, as it may have blocks that it can still reach.
+    let fds = options.judge.fds.or((test.window == Window::TestBody).then_some(0));
+    let how = JudgeOptions { fds, ..options.judge };
+    let memory = judge::judge(budget, &outcome, panics, findings, descriptors, losses, &how);
     Ran { test, outcome, duration, output, memory }
 }
 

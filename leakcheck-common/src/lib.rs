@@ -199,7 +199,7 @@ pub mod bad_free {
 }
 
 /// Words of the record of a file (an open file description): who made it in the window, and what is needed
-/// to find the call stack of that system call, whose innermost frames keep no frame pointers.
+/// to find the call stack of that system call: its innermost frames keep no frame pointers.
 pub mod file {
     /// Process id; the thread id is in the upper half.
     pub const MAKER: usize = 0;
@@ -213,13 +213,18 @@ pub mod file {
     pub const FP: usize = 4;
     /// Words of the stack that were copied, from the stack pointer up.
     pub const COPIED: usize = 5;
-    /// Call stack by the chain of frame pointers, beginning with the instruction pointer: frame count, then
-    /// the frames.
-    pub const CHAIN: usize = 6;
+    /// The first frame pointer of the chain that is beyond the copy.
+    pub const OUTER_FP: usize = 6;
+    /// Number of return addresses in [`OUTER`].
+    pub const OUTER_COUNT: usize = 7;
+    /// The return addresses of the frames of the chain from [`OUTER_FP`] on, innermost first.
+    pub const OUTER: usize = 8;
+    /// Most of them.
+    pub const OUTER_FRAMES: usize = 32;
     /// The copied words.
-    pub const COPY: usize = CHAIN + super::stack::WORDS;
-    /// Most words that are copied.
-    pub const COPY_WORDS: usize = 256;
+    pub const COPY: usize = OUTER + OUTER_FRAMES;
+    /// Most words that are copied: with what the kernel adds, an entry of the table is one page.
+    pub const COPY_WORDS: usize = 464;
     /// Number of words.
     pub const WORDS: usize = COPY + COPY_WORDS;
 }

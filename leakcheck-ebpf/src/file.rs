@@ -6,14 +6,14 @@
 use core::ffi::c_void;
 
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::bindings::{BPF_ANY, BPF_F_USER_STACK, pt_regs, seq_file};
+use aya_ebpf::bindings::{BPF_ANY, pt_regs, seq_file};
 use aya_ebpf::helpers::generated::{
-    bpf_get_current_task_btf, bpf_get_stack, bpf_probe_read_user, bpf_seq_write, bpf_task_pt_regs,
+    bpf_get_current_task_btf, bpf_probe_read_user, bpf_seq_write, bpf_task_pt_regs,
 };
 use aya_ebpf::programs::RawTracePointContext;
-use leakcheck_common::{MAX_FRAMES, file, process, stack, thread};
+use leakcheck_common::{file, process};
 
-use crate::maps::{Current, EMPTY_FILE, FILE_SITES, FILES};
+use crate::maps::{Current, EMPTY_FILE, FILE_MARK_WORDS, FILE_MARKS, FILE_SITES, FILES};
 
 /// Records the file that is being made, if a thread makes it in its window. What is known of another one
 /// with the same address is over.
@@ -30,61 +30,94 @@ pub fn made(ctx: &RawTracePointContext) -> Option<()> {
     if address == 0 {
         return None;
     }
-    let maker = Current::get()
-        .filter(|current| current.thread().is_some_and(|record| record[thread::IN_WINDOW] != 0));
-    let found = FILES.get_ptr_mut(&address);
+    let maker = Current::get().filter(|current| current.in_window());
+    let marks = FILE_MARKS.get_ptr_mut(0)?;
+    // A `struct file` begins with a cache line.
+    let (word, bit) = ((address >> 12) as usize % FILE_MARK_WORDS, 1 << (address >> 6 & 63));
+    // SAFETY: the word is one of the value's. If another thread writes to it meanwhile, a bit may get lost,
+    // but not that of an address which only the running thread has.
+    let mark = unsafe { &mut (*marks)[word] };
     let Some(current) = maker else {
-        if found.is_some() {
+        if *mark & bit != 0 && FILES.get_ptr(&address).is_some() {
             let _ = FILES.remove(&address);
         }
         return None;
     };
+    *mark |= bit;
     current.count(process::FILES, 1);
-    let record = match found {
-        Some(record) => record,
-        None => {
-            // If this fails, the look-up does so as well.
-            let _ = FILES.insert(&address, EMPTY_FILE.get(0)?, BPF_ANY.into());
-            let Some(record) = FILES.get_ptr_mut(&address) else {
-                current.count(process::LOST_FILES, 1);
-                return None;
-            };
-            record
-        }
-    };
-    // SAFETY: the address is that of the running thread's own new object: nobody else changes its record.
-    describe(ctx, current, unsafe { &mut *record });
+    if FILES.get_ptr(&address).is_none() {
+        // If this fails, the look-up does so as well.
+        let _ = FILES.insert(&address, EMPTY_FILE.get(0)?, BPF_ANY.into());
+    }
+    match FILES.get_ptr_mut(&address) {
+        // SAFETY: the address is that of the running thread's own new object: nobody else changes its record.
+        Some(record) => describe(current, unsafe { &mut *record }),
+        None => current.count(process::LOST_FILES, 1),
+    }
     Some(())
 }
 
 /// Writes down where the running thread is in user mode.
 #[inline(always)]
-fn describe(ctx: &RawTracePointContext, current: Current, record: &mut [u64; file::WORDS]) {
-    const FRAMES: usize = file::CHAIN + stack::FRAMES;
+fn describe(current: Current, record: &mut [u64; file::WORDS]) {
     record[file::MAKER] = u64::from(current.process) | u64::from(current.thread) << 32;
     // SAFETY: helpers without memory arguments; what they return are the running thread's registers.
     let registers = unsafe { &*(bpf_task_pt_regs(bpf_get_current_task_btf()) as *const pt_regs) };
+    let (sp, fp) = (registers.rsp, registers.rbp);
     record[file::CALL] = registers.orig_rax;
     record[file::IP] = registers.rip;
-    record[file::SP] = registers.rsp;
-    record[file::FP] = registers.rbp;
-    let copy = record[file::COPY..].as_mut_ptr().cast::<c_void>();
-    let from = registers.rsp as *const c_void;
+    record[file::SP] = sp;
+    record[file::FP] = fp;
     record[file::COPIED] = 0;
     // Near the end of a stack there may be less.
     for words in [file::COPY_WORDS, file::COPY_WORDS / 4] {
+        let copy = record[file::COPY..].as_mut_ptr().cast::<c_void>();
         // SAFETY: there is room for so many words; the helper checks where they come from.
-        if unsafe { bpf_probe_read_user(copy, (words * 8) as u32, from) } == 0 {
+        if unsafe { bpf_probe_read_user(copy, (words * 8) as u32, sp as *const c_void) } == 0 {
             record[file::COPIED] = words as u64;
             break;
         }
     }
-    // SAFETY: there is room for MAX_FRAMES words.
-    let bytes = unsafe {
-        let room = record.as_mut_ptr().add(FRAMES).cast();
-        bpf_get_stack(ctx.as_ptr(), room, (MAX_FRAMES * 8) as u32, BPF_F_USER_STACK.into())
-    };
-    record[file::CHAIN + stack::COUNT] = if bytes > 0 { bytes as u64 / 8 } else { 0 };
+    follow(record, sp, fp);
+}
+
+/// Follows the chain of frame pointers out of the copy, and takes the return addresses from there on.
+#[inline(always)]
+fn follow(record: &mut [u64; file::WORDS], sp: u64, mut fp: u64) {
+    /// Frames of the copy.
+    const INNER: usize = 64;
+    /// A frame has no more bytes.
+    const FRAME: u64 = 1 << 20;
+    for _ in 0..INNER {
+        let word = fp.wrapping_sub(sp) / 8;
+        // SAFETY: it is a variable. Only for one that is read like this do compiler and verifier agree on
+        // what the comparison says of it.
+        let word = unsafe { core::ptr::read_volatile(&raw const word) };
+        if word >= file::COPY_WORDS as u64 {
+            break;
+        }
+        let next = record[file::COPY + word as usize];
+        if next.wrapping_sub(fp) > FRAME {
+            break;
+        }
+        fp = next;
+    }
+    record[file::OUTER_FP] = fp;
+    record[file::OUTER_COUNT] = 0;
+    for number in 0..file::OUTER_FRAMES {
+        let mut frame = [0_u64; 2];
+        // SAFETY: there is room for two words; the helper checks where they come from.
+        let status = unsafe { bpf_probe_read_user((&raw mut frame).cast(), 16, fp as *const c_void) };
+        if status != 0 || frame[1] == 0 {
+            break;
+        }
+        record[file::OUTER + number] = frame[1];
+        record[file::OUTER_COUNT] = number as u64 + 1;
+        if frame[0] <= fp || frame[0] - fp > FRAME {
+            break;
+        }
+        fp = frame[0];
+    }
 }
 
 /// `struct bpf_iter__task_file` (kernel/bpf/task_iter.c).

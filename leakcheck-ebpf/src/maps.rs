@@ -53,6 +53,14 @@ pub static EMPTY_PAGE: Array<[u64; LOG_PAGE_WORDS]> = Array::with_max_entries(1,
 #[map]
 pub static FILES: HashMap<u64, [u64; file::WORDS]> = HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
 
+/// A bit for each address (of many, one) that is or was in `FILES`: most files of the machine are not, and
+/// a look-up costs more.
+#[map]
+pub static FILE_MARKS: Array<[u64; FILE_MARK_WORDS]> = Array::with_max_entries(1, 0);
+
+/// Words of `FILE_MARKS`, a power of two.
+pub const FILE_MARK_WORDS: usize = 1 << 10;
+
 /// An empty record to copy from: it does not fit on the stack.
 #[map]
 pub static EMPTY_FILE: Array<[u64; file::WORDS]> = Array::with_max_entries(1, 0);
@@ -97,6 +105,15 @@ impl Current {
         // SAFETY: only the thread itself writes to its record while it runs, so no other reference
         // to it is in use; the map keeps the value for as long as the program runs.
         Some(unsafe { &mut *record })
+    }
+
+    /// Whether the running thread is in the window, by the window bits.
+    #[inline(always)]
+    pub fn in_window(self) -> bool {
+        let words = WINDOW.get(self.thread / WINDOW_BITS as u32);
+        words.is_some_and(|words| {
+            words[self.thread as usize % WINDOW_BITS / 64] >> (self.thread % 64) & 1 != 0
+        })
     }
 
     /// Says in the window bits whether what the running thread allocates counts.

@@ -189,9 +189,9 @@ pub struct RunArgs {
     /// Fail tests that free a block twice or free what was never allocated
     #[arg(long)]
     pub deny_bad_frees: bool,
-    /// Descriptors that a test may leave open, unless it has a limit of its own
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub fds: u64,
+    /// Descriptors that a test may leave open, unless it has a limit of its own [default: 0; none for whole programs]
+    #[arg(long, value_name = "N")]
+    pub fds: Option<u64>,
     /// Do not look at descriptors
     #[arg(long, conflicts_with = "fds")]
     pub no_fds: bool,
@@ -225,7 +225,7 @@ pub struct RunArgs {
     /// Bad frees remembered at a time, over all running tests (uprobe recorder)
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
     pub max_bad_frees: u32,
-    /// Open files remembered at a time, over all running tests (3 KiB of kernel memory each)
+    /// Open files remembered at a time, over all running tests (4 KiB of kernel memory each)
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
     pub max_files: u32,
     /// Probe functions at their first instruction (for the benchmark)

@@ -127,7 +127,7 @@ fn defaults() {
         count_failed: false,
         count_should_panic: false,
         count_bad_frees: false,
-        fds: 0,
+        fds: None,
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.color, Color::Auto);
@@ -161,7 +161,7 @@ fn own_options() {
         count_failed: true,
         count_should_panic: true,
         count_bad_frees: true,
-        fds: 2,
+        fds: Some(2),
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.json.unwrap(), "-");

@@ -9,7 +9,7 @@ const OPTIONS: JudgeOptions = JudgeOptions {
     count_failed: false,
     count_should_panic: false,
     count_bad_frees: false,
-    fds: 0,
+    fds: Some(0),
 };
 const OUTSTANDING: JudgeOptions = JudgeOptions { count: Count::Outstanding, ..OPTIONS };
 
@@ -54,9 +54,12 @@ fn descriptors_left_open_are_counted_by_their_numbers() {
     assert_eq!(judged(limited(3), &OPTIONS, &[&[3, 5], &[4]]), Verdict::Clean);
     assert_eq!(judged(limited(2), &OPTIONS, &[&[3, 5], &[4]]), leaks("3 descriptors left open (budget 2)"));
     // The test's own limit comes before that for all.
-    let all = JudgeOptions { fds: 2, ..OPTIONS };
+    let all = JudgeOptions { fds: Some(2), ..OPTIONS };
     assert_eq!(judged(none(), &all, &[&[3, 5]]), Verdict::Clean);
     assert_eq!(judged(limited(1), &all, &[&[3, 5]]), leaks("2 descriptors left open (budget 1)"));
+    let unlimited = JudgeOptions { fds: None, ..OPTIONS };
+    assert_eq!(judged(none(), &unlimited, &[&[3, 5]]), Verdict::Clean);
+    assert_eq!(judged(limited(1), &unlimited, &[&[3, 5]]), leaks("2 descriptors left open (budget 1)"));
     // A limit for descriptors alone leaves that for memory as it is.
     let lost = findings(&[(DefinitelyLost, 8, 1)]);
     let both = judge(&limited(0), &Outcome::Passed, false, lost, open(&[&[3]]), Vec::new(), &OPTIONS);

@@ -1,14 +1,24 @@
 //! Descriptors that were left open, as text: what each is, and where it was opened.
 
 use super::{View, stack, text};
-use crate::model::{CheckedTest, Descriptor, Frame};
+use crate::model::{CheckedTest, Descriptor, Frame, Verdict, Window};
 use crate::symbolize::site;
 
 /// Groups of one test that are shown to people, unless all are asked for.
 const MAX_SHOWN: usize = 20;
 
-/// The descriptors of a test, those that were opened in the same way together; empty when there are none.
+/// Whether a test's descriptors can fail it. Those of whole programs need a limit for that.
+pub(super) fn are_judged(test: &CheckedTest) -> bool {
+    let over = matches!(test.memory.verdict, Verdict::Leaks(_));
+    test.test.window == Window::TestBody || test.test.budget.fds.is_some() || over
+}
+
+/// The descriptors of a test, those that were opened in the same way together; empty when there is nothing
+/// to show.
 pub(super) fn render(test: &CheckedTest, view: &View) -> Vec<String> {
+    if !are_judged(test) && !view.full_stacks {
+        return Vec::new();
+    }
     let mut groups: Vec<Vec<&Descriptor<Vec<Frame>>>> = Vec::new();
     for descriptor in &test.memory.descriptors {
         let alike = |group: &&mut Vec<&Descriptor<Vec<Frame>>>| {
@@ -78,7 +88,7 @@ fn ranges(numbers: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{FindingKind, Outcome, Verdict};
+    use crate::model::{FindingKind, Outcome};
     use crate::report::testing;
 
     fn descriptor(numbers: &[u32], kind: &'static str, description: &str) -> Descriptor<Vec<Frame>> {
@@ -116,6 +126,17 @@ mod tests {
         let lines: Vec<&str> = text.lines().take(2).collect();
         assert_eq!(lines[0], "fd 3  openat  \"x\"  opened at src/lib.rs:12");
         assert_eq!(lines[1], "   and 5 more like it: fd 4, 6, 8-10");
+    }
+
+    #[test]
+    fn those_of_a_program_are_details() {
+        let mut test = testing::test("t", Outcome::Passed, Verdict::Clean);
+        test.memory.descriptors = vec![descriptor(&[3], "epoll", "")];
+        test.test.window = Window::Process;
+        assert!(render(&test, &testing::view()).is_empty());
+        assert_eq!(render(&test, &View { full_stacks: true, ..testing::view() }).len(), 1);
+        test.memory.verdict = Verdict::Leaks(vec!["1 descriptor left open (budget 0)".into()]);
+        assert_eq!(render(&test, &testing::view()).len(), 1);
     }
 
     #[test]

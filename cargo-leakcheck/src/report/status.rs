@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::text;
+use super::{descriptors, text};
 use crate::model::{CheckedTest, FindingKind, Measure, Outcome, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -79,9 +79,12 @@ fn aside(test: &CheckedTest) -> String {
     let within = matches!(test.memory.verdict, Verdict::Clean) && lost.blocks > 0;
     let open = test.memory.descriptors.iter().map(|descriptor| descriptor.numbers.len() as u64).sum();
     // Otherwise they are a reason of the verdict, or nobody is to judge.
-    let open_within = matches!(test.memory.verdict, Verdict::Clean) && open > 0;
+    let open = (matches!(test.memory.verdict, Verdict::Clean) && open > 0).then(|| {
+        let within = if descriptors::are_judged(test) { ", within the budget" } else { "" };
+        format!("{} left open{within}", text::count(open, "descriptor"))
+    });
     let parts: Vec<String> = [
-        open_within.then(|| format!("{} left open, within the budget", text::count(open, "descriptor"))),
+        open,
         within.then(|| format!("{} B lost, within the budget", lost.bytes)),
         some(totals.possibly_lost, FindingKind::PossiblyLost),
         some(totals.still_reachable, FindingKind::StillReachable),

@@ -27,7 +27,7 @@ pub struct Files {
     lister: OwnedFd,
     rows: RefCell<Rows>,
     /// Held because the programs use them.
-    _tables: (Array<MapData, [u64; 4]>, MapData),
+    _tables: (Array<MapData, [u64; 4]>, [MapData; 2]),
 }
 
 /// The instructions of programs by name.
@@ -47,7 +47,7 @@ impl Files {
             Table::take(tables, "FILES").map_err(|error| error.to_string())?,
             Array::try_from(Map::Array(take(tables, "FILE_SITES"))).map_err(|error| error.to_string())?,
         );
-        let empty = take(tables, "EMPTY_FILE");
+        let others = ["EMPTY_FILE", "FILE_MARKS"].map(|name| take(tables, name));
         let bytes = read("/sys/kernel/btf/vmlinux")?;
         let types = Btf::parse(&bytes).ok_or("the kernel's types (BTF) have an unknown form")?;
         let list = types.function("bpf_iter_task_file").ok_or("the kernel has no list of descriptors")?;
@@ -72,7 +72,7 @@ impl Files {
         let link = sys::attach_tracepoint(load(ProgramKind::Tracepoint, "make")?.as_fd(), TRACEPOINT)
             .map_err(|errno| format!("the kernel refuses its tracepoint {TRACEPOINT}: {errno}"))?;
         let rows = RefCell::default();
-        Ok((Self { records, lister, rows, _tables: (sites, empty) }, link))
+        Ok((Self { records, lister, rows, _tables: (sites, others) }, link))
     }
 
     /// The open descriptors of a process: numbers, and the addresses of the files they refer to.

@@ -72,6 +72,13 @@ impl Kernel {
             ("LOG", used(pages.saturating_mul(2).max(1 << 14))),
         ])?;
         let mut tables = loaded.tables;
+        let mut links = Vec::new();
+        // Before any table is taken: the instructions have the numbers of their descriptors.
+        let files = options.descriptors.then(|| {
+            let (files, link) = Files::new(&loaded.others, &mut tables)?;
+            links.push(link);
+            Ok(files)
+        });
         let namespace = fs_err::metadata("/proc/self/ns/pid")
             .map_err(|source| Error::System { call: "reading the process id namespace".into(), source })?;
         let mut settings = Array::try_from(Map::Array(take(&mut tables, "PID_NAMESPACE")))
@@ -87,12 +94,6 @@ impl Kernel {
         let window = SharedBits::map(&window_fd, WINDOW_BYTES / 8)
             .map_err(|source| Error::System { call: "mapping table WINDOW".into(), source })?;
         window.set_word(WINDOW_BYTES / 8 - 1, WINDOW_MAGIC);
-        let mut links = Vec::new();
-        let files = options.descriptors.then(|| {
-            let (files, link) = Files::new(&loaded.others, &mut tables)?;
-            links.push(link);
-            Ok(files)
-        });
         Ok(Self {
             programs: loaded.programs,
             links,

@@ -19,6 +19,7 @@ pub struct Loaded {
     /// Programs for probes, by name.
     pub programs: HashMap<String, OwnedFd>,
     /// The instructions of all others, which are not loaded yet: the tool can do without them.
+    /// They name tables by the numbers of their descriptors, so `tables` must be there when they are.
     pub others: HashMap<String, Vec<[u8; 8]>>,
     /// Tables by name.
     pub tables: HashMap<String, MapData>,

@@ -8,6 +8,7 @@
 //! test that did not run is no test that passed.
 
 mod bad_input;
+mod descriptors;
 mod documents;
 mod exec;
 mod fixtures;
@@ -42,9 +43,10 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 7] = [
+    let lists: [&[NamedTrial]; 8] = [
         frees::TRIALS,
         bad_input::TRIALS,
+        descriptors::TRIALS,
         exec::TRIALS,
         inside::TRIALS,
         interrupt::TRIALS,

@@ -1,0 +1,95 @@
+//! Descriptors that are left open, beyond what the fixture `descriptors` shows.
+
+use leakcheck_tests::report::Test;
+use leakcheck_tests::tool::{Run, Workshop};
+
+use crate::exec::exec_with;
+use crate::fixtures::Desk;
+use crate::{NamedTrial, Outcome};
+
+/// Name and body of each trial.
+pub const TRIALS: &[NamedTrial] = &[
+    ("descriptors::of_a_program", of_a_program),
+    ("descriptors::passed_on", passed_on),
+    ("descriptors::many", many),
+    ("descriptors::full_table", full_table),
+    ("descriptors::limit_for_all", limit_for_all),
+    ("descriptors::switched_off", switched_off),
+];
+
+fn expect(run: &Run, test: &Test, code: i32, verdict: &str, numbers: usize) -> Outcome {
+    let found: usize = test.kernel.descriptors.iter().map(|descriptor| descriptor.numbers.len()).sum();
+    match test.verdict == verdict && found == numbers {
+        true => run.expect(code, &[]),
+        false => Err(format!("{numbers} and {verdict} were expected: {test:?}\n{}", run.describe())),
+    }
+}
+
+/// What a program has open when it ends is reported, and judged where a limit is given.
+fn of_a_program(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("open", &[])?;
+    for (options, code, verdict, word) in [
+        (&[][..], 0, "clean", "(2 descriptors left open)"),
+        (&["--fds", "2"], 0, "clean", "(2 descriptors left open)"),
+        (&["--fds", "1"], 2, "leaks", "2 descriptors left open (budget 1)"),
+    ] {
+        let (run, test) = exec_with(workshop, options, &[program.as_str()])?;
+        run.expect(code, &[word])?;
+        expect(&run, &test, code, verdict, 2)?;
+    }
+    let (run, test) = exec_with(workshop, &["--no-fds"], &[program.as_str()])?;
+    expect(&run, &test, 0, "clean", 0)
+}
+
+/// A descriptor that was sent is its maker's: the program's own, but not that of another process, even
+/// where the kernel has given the address of a file of the program's to it.
+fn passed_on(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("passed", &[])?;
+    for (who, numbers) in [("itself", 1), ("child", 0)] {
+        let (run, test) = exec_with(workshop, &["--fds", "9"], &[program.as_str(), who])?;
+        expect(&run, &test, 0, "clean", numbers)?;
+        if let [descriptor] = &test.kernel.descriptors[..]
+            && (descriptor.call != "eventfd2" || descriptor.kind != "eventfd")
+        {
+            return Err(format!("{test:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// As many as a process may have.
+fn many(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("many_open", &[])?;
+    let options = ["--fds", "0", "--max-files", "16384"];
+    let (run, test) = exec_with(workshop, &options, &[program.as_str(), "10000"])?;
+    expect(&run, &test, 2, "leaks", 10_000)
+}
+
+/// What finds no room makes a verdict impossible.
+fn full_table(workshop: &Workshop) -> Outcome {
+    let options = ["--max-files", "20", "in_a_loop"];
+    let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
+    run.expect(10, &["80 files made in the window not recorded", "--max-files"])?;
+    if report.summary.incomplete == 1 { Ok(()) } else { Err(run.describe()) }
+}
+
+fn limit_for_all(workshop: &Workshop) -> Outcome {
+    for (fds, code, verdict) in [("100", 0, "clean"), ("99", 2, "leaks")] {
+        let options = ["--fds", fds, "in_a_loop"];
+        let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
+        expect(&run, &report.tests[0], code, verdict, 100)?;
+    }
+    Ok(())
+}
+
+/// The report says what was not looked at.
+fn switched_off(workshop: &Workshop) -> Outcome {
+    let options = ["--no-fds", "in_a_loop"];
+    let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
+    expect(&run, &report.tests[0], 0, "clean", 0)?;
+    let off = &report.steering.checks_off;
+    match off.iter().any(|check| check.contains("descriptors")) {
+        true => Ok(()),
+        false => Err(format!("{off:?}")),
+    }
+}
