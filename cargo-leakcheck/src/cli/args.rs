@@ -13,7 +13,8 @@ use super::values::{duration, table_size};
 const AFTER_HELP: &str = "\
 Each test runs in a process of its own. Blocks that it allocated and that are left when the process
 ends are definitely lost, indirectly lost, possibly lost or still reachable. A test fails when it loses
-more than its budget: 0 bytes, or what #[leak_budget] says.
+more than its budget: 0 bytes, or what #[leak_budget] says. It fails as well when it leaves descriptors
+open that it has made; looking at them needs eBPF.
 
 Exit codes: 0 clean, 1 tests failed, 2 leaks only, 3 both, 4 no tests ran, 10 incomplete,
 11 the tool could not do its work, 12 the build failed.";

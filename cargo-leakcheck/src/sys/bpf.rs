@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use nix::errno::Errno;
 
 const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
 const BPF_MAP_DELETE_BATCH: libc::c_long = 27;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
@@ -28,6 +29,17 @@ struct BatchAttributes {
     count: u32,
     map_fd: u32,
     elem_flags: u64,
+    flags: u64,
+}
+
+/// The same for one element.
+#[repr(C)]
+#[derive(Default)]
+struct ElementAttributes {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
     flags: u64,
 }
 
@@ -191,4 +203,19 @@ pub fn delete_batch<K: Copy>(map: BorrowedFd<'_>, mut keys: &[K]) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Removes an element of a hash map and returns its value, in one step; none if there is no such key.
+pub fn take_element<K: aya::Pod, V: aya::Pod>(map: BorrowedFd<'_>, key: &K) -> Option<V> {
+    let mut value = std::mem::MaybeUninit::<V>::uninit();
+    let mut attributes = ElementAttributes {
+        map_fd: map.as_raw_fd() as u32,
+        key: std::ptr::from_ref(key) as u64,
+        value: value.as_mut_ptr() as u64,
+        ..Default::default()
+    };
+    // SAFETY: key and value have the map's sizes at every call, and outlive it.
+    let taken = unsafe { bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &mut attributes) };
+    // SAFETY: the kernel has written the value, and any bytes are one.
+    taken.ok().map(|_| unsafe { value.assume_init() })
 }

@@ -8,7 +8,7 @@ mod ptrace;
 mod shared;
 mod spawn;
 
-pub use bpf::{ProgramKind, delete_batch, link_uprobes, load_program};
+pub use bpf::{ProgramKind, delete_batch, link_uprobes, load_program, take_element};
 pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
 pub use lists::{attach_tracepoint, list_of_process};

@@ -24,6 +24,10 @@ const SITES: [&str; 2] = ["alloc_empty_file", "__alloc_file"];
 /// The tables and programs.
 pub struct Files {
     records: Table<u64, FileRecord>,
+    /// Most records that there can be.
+    room: u64,
+    /// Files made by processes that have ended, since the table was swept.
+    made: u64,
     lister: OwnedFd,
     rows: RefCell<Rows>,
     /// Held because the programs use them.
@@ -41,6 +45,7 @@ impl Files {
     pub fn new(
         programs: &Programs,
         tables: &mut HashMap<String, MapData>,
+        room: u32,
     ) -> Result<(Self, OwnedFd), String> {
         const TRACEPOINT: &str = "kmem_cache_alloc";
         let (records, mut sites) = (
@@ -72,7 +77,8 @@ impl Files {
         let link = sys::attach_tracepoint(load(ProgramKind::Tracepoint, "make")?.as_fd(), TRACEPOINT)
             .map_err(|errno| format!("the kernel refuses its tracepoint {TRACEPOINT}: {errno}"))?;
         let rows = RefCell::default();
-        Ok((Self { records, lister, rows, _tables: (sites, others) }, link))
+        let room = u64::from(room);
+        Ok((Self { records, room, made: 0, lister, rows, _tables: (sites, others) }, link))
     }
 
     /// The open descriptors of a process: numbers, and the addresses of the files they refer to.
@@ -98,6 +104,27 @@ impl Files {
     pub fn forget(&self, files: &[u64]) {
         // What could not be removed only takes room.
         let _ = self.records.remove_all(files);
+    }
+
+    /// A process has ended that has made so many files. Records of files that it had closed are left, each until
+    /// the kernel makes another file at its address; they are swept out before the table can be full of them.
+    /// `is_followed` says which processes are left.
+    pub fn ended(&mut self, made: u64, is_followed: impl Fn(Pid) -> bool) {
+        self.made = self.made.saturating_add(made);
+        if self.made < self.room / 2 {
+            return;
+        }
+        self.made = 0;
+        let over = |record: &FileRecord| !is_followed(Pid::from_raw(record[file::MAKER] as u32 as i32));
+        for address in self.records.keys() {
+            if !self.record(address).as_ref().is_some_and(over) {
+                continue;
+            }
+            // Meanwhile it may have become that of another process, which gets it back; unless there is a newer one.
+            if let Some(record) = self.records.take_out(&address).filter(|record| !over(record)) {
+                let _ = self.records.insert_new(address, &record);
+            }
+        }
     }
 
     /// What is known of the frames of modules.

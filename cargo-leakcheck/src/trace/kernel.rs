@@ -75,7 +75,7 @@ impl Kernel {
         let mut links = Vec::new();
         // Before any table is taken: the instructions have the numbers of their descriptors.
         let files = options.descriptors.then(|| {
-            let (files, link) = Files::new(&loaded.others, &mut tables)?;
+            let (files, link) = Files::new(&loaded.others, &mut tables, options.max_files)?;
             links.push(link);
             Ok(files)
         });
@@ -246,6 +246,9 @@ impl Kernel {
             .and_then(|()| self.bad_frees.remove_all(&bad_frees))
             .and_then(|()| self.log.remove_all(&pages));
         let _ = self.processes.remove(&key(pid));
+        if let Some(Ok(files)) = &mut self.files {
+            files.ended(counters[process::FILES], |pid| self.processes.get(&key(pid)).is_ok());
+        }
         deleted.map_err(|errno| Error::System {
             call: format!("clearing the records of process {pid}"),
             source: errno.into(),
@@ -327,6 +330,22 @@ impl<K: aya::Pod, V: aya::Pod> Table<K, V> {
 
     fn remove(&mut self, key: &K) -> Result<(), MapError> {
         self.map.remove(key)
+    }
+
+    /// Adds a value, if there is none.
+    pub(super) fn insert_new(&mut self, key: K, value: &V) -> Result<(), MapError> {
+        const NOEXIST: u64 = 1;
+        self.map.insert(key, value, NOEXIST)
+    }
+
+    /// Removes a value and returns it, in one step.
+    pub(super) fn take_out(&self, key: &K) -> Option<V> {
+        sys::take_element(self.fd.as_fd(), key)
+    }
+
+    /// The keys that there are; others may come and go meanwhile.
+    pub(super) fn keys(&self) -> Vec<K> {
+        self.map.keys().filter_map(Result::ok).collect()
     }
 
     pub(super) fn remove_all(&self, keys: &[K]) -> Result<(), Errno> {

@@ -13,6 +13,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("descriptors::passed_on", passed_on),
     ("descriptors::many", many),
     ("descriptors::full_table", full_table),
+    ("descriptors::closed_ones_take_no_room", closed_ones_take_no_room),
     ("descriptors::limit_for_all", limit_for_all),
     ("descriptors::switched_off", switched_off),
 ];
@@ -71,6 +72,16 @@ fn full_table(workshop: &Workshop) -> Outcome {
     let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
     run.expect(10, &["80 files made in the window not recorded", "--max-files"])?;
     if report.summary.incomplete == 1 { Ok(()) } else { Err(run.describe()) }
+}
+
+/// Records of files that tests have closed are swept out before they fill the table.
+fn closed_ones_take_no_room(workshop: &Workshop) -> Outcome {
+    let options = ["--max-files", "100", "-j1", "kept_by_a"];
+    let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
+    match report.tests.iter().filter(|test| test.verdict == "clean").count() {
+        2 => run.expect(0, &[]),
+        clean => Err(format!("{clean} of 2 are clean\n{}", run.describe())),
+    }
 }
 
 fn limit_for_all(workshop: &Workshop) -> Outcome {
