@@ -10,8 +10,8 @@ use leakcheck_common::file;
 use nix::unistd::Pid;
 
 use super::btf::{Btf, Parameter};
-use super::kernel::{Table, take};
 use super::rows::Rows;
+use super::table::{Table, take};
 use crate::sys::{self, ProgramKind};
 
 /// Words of the record of a file.

@@ -6,16 +6,16 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
-use aya::maps::{Array, HashMap, Map, MapData, MapError};
+use aya::maps::{Array, Map, MapData, MapError};
 use camino::Utf8Path;
 use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, bad_free, block, process, stack, thread};
 use leakcheck_preload::layout::{WINDOW_BYTES, WINDOW_MAGIC};
-use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use super::files::Files;
 use super::object::{self, refused};
 use super::sites::{Program, Site};
+use super::table::{Table, take};
 use crate::error::{Error, Result};
 use crate::options::{Recorder, TraceOptions};
 use crate::sys::{self, SharedBits};
@@ -295,60 +295,4 @@ fn block_key(pid: Pid, value: u64) -> [u64; 2] {
 /// The kernel's own encoding of a device number (`new_encode_dev` is for user space only).
 fn kernel_device(device: u64) -> u64 {
     u64::from(nix::sys::stat::major(device) as u32) << 20 | nix::sys::stat::minor(device)
-}
-
-pub(super) fn take(tables: &mut StdHashMap<String, MapData>, name: &str) -> MapData {
-    tables.remove(name).expect("the committed object has every table")
-}
-
-/// A hash map of the kernel side.
-pub(super) struct Table<K, V> {
-    map: HashMap<MapData, K, V>,
-    /// The same map once more, because aya does not lend out the first.
-    fd: OwnedFd,
-}
-
-impl<K: aya::Pod, V: aya::Pod> Table<K, V> {
-    pub(super) fn take(tables: &mut StdHashMap<String, MapData>, name: &str) -> Result<Self> {
-        let data = take(tables, name);
-        let fd = data
-            .fd()
-            .as_fd()
-            .try_clone_to_owned()
-            .map_err(|source| Error::System { call: format!("duplicating table {name}"), source })?;
-        let map = HashMap::try_from(Map::HashMap(data)).map_err(|error| refused(name, &error))?;
-        Ok(Self { map, fd })
-    }
-
-    pub(super) fn get(&self, key: &K) -> Result<V, MapError> {
-        self.map.get(key, 0)
-    }
-
-    fn insert(&mut self, key: K, value: &V) -> Result<(), MapError> {
-        self.map.insert(key, value, 0)
-    }
-
-    fn remove(&mut self, key: &K) -> Result<(), MapError> {
-        self.map.remove(key)
-    }
-
-    /// Adds a value, if there is none.
-    pub(super) fn insert_new(&mut self, key: K, value: &V) -> Result<(), MapError> {
-        const NOEXIST: u64 = 1;
-        self.map.insert(key, value, NOEXIST)
-    }
-
-    /// Removes a value and returns it, in one step.
-    pub(super) fn take_out(&self, key: &K) -> Option<V> {
-        sys::take_element(self.fd.as_fd(), key)
-    }
-
-    /// The keys that there are; others may come and go meanwhile.
-    pub(super) fn keys(&self) -> Vec<K> {
-        self.map.keys().filter_map(Result::ok).collect()
-    }
-
-    pub(super) fn remove_all(&self, keys: &[K]) -> Result<(), Errno> {
-        sys::delete_batch(self.fd.as_fd(), keys)
-    }
 }

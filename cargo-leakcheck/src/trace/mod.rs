@@ -20,6 +20,7 @@ mod process;
 mod rows;
 mod sites;
 mod steering;
+mod table;
 pub mod unwind;
 
 pub(crate) use files::{FileRecord, Files};
