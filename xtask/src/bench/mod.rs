@@ -2,6 +2,7 @@
 //! explain them. No test depends on a time.
 
 mod crates;
+mod descriptors;
 mod exit;
 mod pairs;
 mod suite;
@@ -29,6 +30,8 @@ pub enum Part {
     Crates,
     /// The leak check at a process's exit
     Exit,
+    /// Opening and closing, traced and beside
+    Descriptors,
 }
 
 /// Runs the benchmark, or one part of it, and prints its tables to standard output. Every measurement is repeated, all
@@ -51,6 +54,7 @@ pub fn run(repeats: usize, only: Option<Part>) -> Result<()> {
             Part::Suite => vec![suite::measure(&tool, folder.path(), repeats)?],
             Part::Crates => crates::measure(&tool, folder.path(), repeats)?,
             Part::Exit => exit::measure(&tool, folder.path(), repeats)?,
+            Part::Descriptors => descriptors::measure(&tool, folder.path(), repeats)?,
         };
         tables.iter().for_each(|table| println!("{table}"));
     }
