@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use aya::maps::{Array, Map, MapData};
@@ -53,7 +54,8 @@ impl Files {
             Array::try_from(Map::Array(take(tables, "FILE_SITES"))).map_err(|error| error.to_string())?,
         );
         let others = ["EMPTY_FILE", "FILE_MARKS"].map(|name| take(tables, name));
-        let bytes = read("/sys/kernel/btf/vmlinux")?;
+        const TYPES: &str = "/sys/kernel/btf/vmlinux";
+        let bytes = std::fs::read(TYPES).map_err(|error| unreadable(TYPES, &error))?;
         let types = Btf::parse(&bytes).ok_or("the kernel's types (BTF) have an unknown form")?;
         let list = types.function("bpf_iter_task_file").ok_or("the kernel has no list of descriptors")?;
         // Where the allocator was called from, and the object: in all versions so far.
@@ -61,8 +63,9 @@ impl Files {
         if !parameters.starts_with(&[Parameter::Integer, Parameter::Pointer]) {
             return Err(format!("the kernel's tracepoint {TRACEPOINT} has other arguments: {parameters:?}"));
         }
-        let symbols = read("/proc/kallsyms")?;
-        let found = functions(&symbols, SITES);
+        let symbols =
+            std::fs::File::open("/proc/kallsyms").map_err(|error| unreadable("/proc/kallsyms", &error))?;
+        let found = functions(BufReader::with_capacity(1 << 16, symbols), SITES);
         if found[0][1] == 0 {
             return Err(format!("/proc/kallsyms does not tell where {} is", SITES[0]));
         }
@@ -133,16 +136,23 @@ impl Files {
     }
 }
 
-fn read(path: &str) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{path} cannot be read: {error}"))
+fn unreadable(path: &str, error: &std::io::Error) -> String {
+    format!("{path} cannot be read: {error}")
 }
 
-/// Start and size of functions of the kernel, zeros for one that is not there. `symbols` are lines of `/proc/kallsyms`
-/// (`ADDRESS TYPE NAME`), sorted by address but for modules.
-fn functions<const N: usize>(symbols: &[u8], names: [&str; N]) -> [[u64; 2]; N] {
+/// Start and size of functions of the kernel that are near each other, zeros for one that is not there. `symbols` are lines of
+/// `/proc/kallsyms` (`ADDRESS TYPE NAME`), sorted by address but for modules; making them takes the kernel tens of milliseconds.
+fn functions<const N: usize>(symbols: impl BufRead, names: [&str; N]) -> [[u64; 2]; N] {
+    /// Lines that are read after the first of them.
+    const NEAR: usize = 1000;
     let mut found = [[0; 2]; N];
     let mut open: Option<(usize, u64)> = None;
-    for line in symbols.split(|byte| *byte == b'\n') {
+    let mut left = usize::MAX;
+    for line in symbols.split(b'\n').map_while(Result::ok) {
+        if left == 0 {
+            break;
+        }
+        left -= 1;
         let mut fields = line.splitn(3, |byte| *byte == b' ');
         let (Some(address), Some(_), Some(name)) = (fields.next(), fields.next(), fields.next()) else {
             continue;
@@ -151,6 +161,7 @@ fn functions<const N: usize>(symbols: &[u8], names: [&str; N]) -> [[u64; 2]; N] 
         let Some(address) = address else { continue };
         if let Some((place, start)) = open.filter(|(_, start)| address > *start) {
             found[place] = [start, address - start];
+            left = left.min(NEAR);
             open = None;
         }
         if let Some(place) = names.iter().position(|wanted| wanted.as_bytes() == name)
@@ -170,9 +181,9 @@ mod tests {
     fn a_function_ends_where_the_next_symbol_is() {
         let symbols = b"0000000000000010 t f.cold\n00000000000000f0 T __pfx_f\n0000000000000100 T f\n\
             0000000000000100 T alias_of_f\n0000000000000180 T g\n0000000000000200 t f\t[module]\n";
-        assert_eq!(functions(symbols, ["f", "g", "h"]), [[0x100, 0x80], [0x180, 0x80], [0, 0]]);
+        assert_eq!(functions(&symbols[..], ["f", "g", "h"]), [[0x100, 0x80], [0x180, 0x80], [0, 0]]);
         // Who may not know addresses is shown zeros.
         let hidden = b"0000000000000000 T f\n0000000000000000 T g\n";
-        assert_eq!(functions(hidden, ["f"]), [[0, 0]]);
+        assert_eq!(functions(&hidden[..], ["f"]), [[0, 0]]);
     }
 }
