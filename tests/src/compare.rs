@@ -65,8 +65,8 @@ pub fn test(expected: &ExpectedTest, found: &Test) -> String {
     lines.extend(found.wrong_sums());
     if !expected.findings_any {
         findings(&expected.findings, &found.findings, &mut lines);
-        descriptors(&expected.descriptors, &found.kernel.descriptors, &mut lines);
     }
+    descriptors(&expected.descriptors, &found.kernel.descriptors, &mut lines);
     if lines.is_empty() {
         return String::new();
     }
