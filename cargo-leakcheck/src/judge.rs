@@ -32,11 +32,12 @@ pub fn judge(
     outcome: &Outcome,
     should_panic: bool,
     mut findings: Vec<Finding<Vec<Frame>>>,
-    descriptors: Vec<Descriptor<Vec<Frame>>>,
+    mut descriptors: Vec<Descriptor<Vec<Frame>>>,
     losses: Vec<Loss>,
     options: &JudgeOptions,
 ) -> Judged {
     findings.retain(|finding| !noise::is_symbolizer_cache(finding));
+    descriptors.iter_mut().for_each(|descriptor| descriptor.once = noise::is_once(descriptor));
     let totals = totals(&findings);
     let verdict = if let Outcome::NotStarted { reason } = outcome {
         Verdict::NotChecked(reason.clone())
@@ -156,7 +157,11 @@ fn over_blocks(limit: u64, measure: Measure, what: &str) -> Option<String> {
 /// The reason if there are more descriptors than the limit.
 fn over_descriptors(limit: Option<u64>, descriptors: &[Descriptor<Vec<Frame>>]) -> Option<String> {
     let limit = limit?;
-    let open = descriptors.iter().map(|descriptor| descriptor.numbers.len() as u64).sum();
+    let open = descriptors
+        .iter()
+        .filter(|descriptor| !descriptor.once)
+        .map(|descriptor| descriptor.numbers.len() as u64)
+        .sum();
     (open > limit).then(|| format!("{} left open (budget {limit})", count(open, "descriptor")))
 }
 

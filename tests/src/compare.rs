@@ -65,8 +65,8 @@ pub fn test(expected: &ExpectedTest, found: &Test) -> String {
     lines.extend(found.wrong_sums());
     if !expected.findings_any {
         findings(&expected.findings, &found.findings, &mut lines);
-        descriptors(&expected.descriptors, &found.kernel.descriptors, &mut lines);
     }
+    descriptors(&expected.descriptors, &found.kernel.descriptors, &mut lines);
     if lines.is_empty() {
         return String::new();
     }
@@ -127,6 +127,7 @@ fn descriptors(expected: &[ExpectedOpen], found: &[Descriptor], lines: &mut Vec<
         let fits = |found: &&Descriptor| {
             found.kind == what.kind
                 && found.numbers.len() == what.numbers
+                && (&found.held_by, found.once) == (&what.held_by, what.once)
                 && is_at(file, *line, found.site.as_ref())
         };
         let missing = (0..what.times).filter(|_| {
@@ -139,9 +140,9 @@ fn descriptors(expected: &[ExpectedOpen], found: &[Descriptor], lines: &mut Vec<
         }
     }
     lines.extend(found.iter().take(5).map(|found| {
-        let Descriptor { numbers, kind, description, call, site, .. } = found;
+        let Descriptor { numbers, kind, description, call, held_by, site, .. } = found;
         let site = site.as_ref().map(|site| (&site.file, site.line));
-        format!("extra descriptor: {numbers:?} {kind} {description} by {call} at {site:?}: {:?}", found.stack)
+        format!("extra descriptor: {numbers:?} {kind} {description} by {call} held by {held_by:?} at {site:?}: {:?}", found.stack)
     }));
 }
 

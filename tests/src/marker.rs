@@ -73,6 +73,10 @@ pub struct Open {
     pub numbers: usize,
     /// How many files.
     pub times: usize,
+    /// The running thread that has made them.
+    pub held_by: Option<String>,
+    /// They were made in a one-time initializer.
+    pub once: bool,
 }
 
 /// How a crate is run: more arguments for the tool, and variables in its environment.
@@ -184,12 +188,20 @@ fn body(text: &str) -> Result<Body, String> {
 
 fn open(words: &[&str]) -> Result<Open, String> {
     let (&kind, mut rest) = words.split_first().ok_or("the kind of descriptor is missing")?;
-    let mut open = Open { kind: kind.to_owned(), numbers: 1, times: 1 };
+    let mut open = Open { kind: kind.to_owned(), numbers: 1, times: 1, held_by: None, once: false };
     loop {
         rest = match rest {
             [] => return Ok(open),
             [count, "numbers", rest @ ..] => {
                 open.numbers = number(count)?;
+                rest
+            }
+            ["once", rest @ ..] => {
+                open.once = true;
+                rest
+            }
+            ["held", "by", name, rest @ ..] => {
+                open.held_by = Some((*name).to_owned());
                 rest
             }
             [times, rest @ ..] if times.starts_with('x') => {
@@ -301,10 +313,14 @@ mod tests {
 
     #[test]
     fn descriptors() {
-        let open = |kind: &str, numbers, times| Body::Open(Open { kind: kind.into(), numbers, times });
+        let open = |kind: &str, numbers, times| {
+            Body::Open(Open { kind: kind.into(), numbers, times, held_by: None, once: false })
+        };
         let body = |line| Marker::find(line).unwrap().unwrap().1.body;
         assert_eq!(body("//~ open file"), open("file", 1, 1));
         assert_eq!(body("//~ open socket 2 numbers x3"), open("socket", 2, 3));
+        let Body::Open(held) = body("//~ open file held by holder") else { panic!() };
+        assert_eq!(held.held_by.as_deref(), Some("holder"));
     }
 
     #[test]

@@ -97,6 +97,10 @@ pub struct Descriptor {
     pub description: String,
     /// The system call that made it.
     pub call: String,
+    /// The running thread that has made it.
+    pub held_by: Option<String>,
+    /// It was made in a one-time initializer.
+    pub once: bool,
     /// The innermost frame of the user's own code, if there is one.
     pub site: Option<Site>,
     /// The call stack.

@@ -85,6 +85,14 @@ impl Threads {
         let finished = process.finished.iter().copied().filter(|pointer| !used.contains(pointer)).collect();
         Self { held, finished }
     }
+
+    /// The name of a thread that was running when its process ended, and is neither the main one nor that which
+    /// ended it.
+    fn running(&self, process: Pid, id: i32) -> Option<String> {
+        let thread = self.held.iter().find(|thread| thread.id.as_raw() == id)?;
+        let ended_it = thread.registers.orig_rax == libc::SYS_exit_group as u64;
+        (thread.id != process && !ended_it).then(|| proc::thread_name(process, thread.id))
+    }
 }
 
 /// Takes the snapshot of a process all of whose threads are kept at their exits.
@@ -137,7 +145,8 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let (stacks, indices) = recorded.keys.read(&records, &snapshot.mappings, &process.history);
     snapshot.stacks = stacks;
     if let Some(opened) = opened {
-        snapshot.descriptors = opened.describe(&snapshot.mappings, &process.history, &mut snapshot.stacks);
+        snapshot.descriptors =
+            opened.describe(&snapshot.mappings, &process.history, &threads, &mut snapshot.stacks);
     }
     snapshot.bad_frees = recorded.bad_frees;
     for free in &mut snapshot.bad_frees {

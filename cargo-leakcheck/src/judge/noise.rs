@@ -1,6 +1,6 @@
 //! What std keeps for itself and a test cannot help.
 
-use crate::model::{Finding, Frame};
+use crate::model::{Descriptor, Finding, Frame};
 
 /// Functions, without leading `<`, below which std symbolizes a backtrace, or prints one for a panic.
 /// Not all of `std::backtrace_rs`: the frames of a `Backtrace` that a test leaks are collected there.
@@ -31,10 +31,60 @@ pub(super) fn is_symbolizer_cache(finding: &Finding<Vec<Frame>>) -> bool {
         .unwrap_or(false)
 }
 
+/// Functions, without leading `<`, that run an initializer once in a process.
+const ONCE: [&str; 9] = [
+    "std::sync::once::Once",
+    "std::sync::poison::once::Once",
+    "std::sys::sync::once::",
+    "std::sync::once_lock::OnceLock",
+    "std::sync::lazy_lock::LazyLock",
+    "once_cell::imp::",
+    "parking_lot::once::Once",
+    "__pthread_once",
+    "pthread_once",
+];
+
+/// Whether a descriptor was made in a one-time initializer. It is meant to be kept as long as the process lives
+/// (tokio's pipe for signals, a random device): a process that runs one test makes it in that test.
+pub(super) fn is_once(descriptor: &Descriptor<Vec<Frame>>) -> bool {
+    let functions = descriptor.stack.iter().flatten().filter_map(|frame| frame.function.as_deref());
+    let mut functions = functions.map(|function| function.trim_start_matches(['<', '_']));
+    functions.any(|function| ONCE.iter().any(|prefix| function.starts_with(prefix.trim_start_matches('_'))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{FindingKind, Measure};
+
+    #[test]
+    fn initializers_are_told_by_who_calls_them() {
+        let once = |functions: &[&str]| {
+            let frame = |name: &&str| Frame { function: Some((*name).into()), ..Frame::default() };
+            is_once(&Descriptor {
+                numbers: vec![3],
+                kind: "pipe",
+                description: String::new(),
+                call: "pipe2".into(),
+                held_by: None,
+                once: false,
+                stack: Some(functions.iter().map(frame).collect()),
+            })
+        };
+        for name in [
+            "<std::sys::sync::once::futex::Once>::call",
+            "std::sync::once_lock::OnceLock<T>::initialize",
+            "<std::sync::once_lock::OnceLock<std::fs::File>>::initialize::<fn() -> std::fs::File>",
+            "<once_cell::imp::OnceCell<a::T>>::initialize",
+            "__pthread_once_slow",
+        ] {
+            assert!(once(&["pipe2", "a::make", name, "a::test"]), "{name}");
+        }
+        for name in ["a::once", "core::mem::forget::<std::sync::once_lock::OnceLock<i32>>", "my_pthread_once"]
+        {
+            assert!(!once(&["pipe2", "a::make", name, "a::test"]), "{name}");
+        }
+    }
 
     /// The names are those of Rust 1.95 (v0 mangling) and before it (legacy), innermost first.
     #[test]

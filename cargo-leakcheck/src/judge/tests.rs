@@ -37,6 +37,8 @@ fn open(numbers: &[&[u32]]) -> Vec<Descriptor<Vec<Frame>>> {
         kind: "file",
         description: String::new(),
         call: "openat".into(),
+        held_by: None,
+        once: false,
         stack: None,
     };
     numbers.iter().map(descriptor).collect()

@@ -10,6 +10,12 @@ pub struct Descriptor<S> {
     pub description: String,
     /// The system call that made it: `openat`.
     pub call: String,
+    /// The thread that made it, if it was still running when the process ended and is not the main one: it
+    /// might have closed it later.
+    pub held_by: Option<String>,
+    /// It was made in a one-time initializer (`OnceLock`, `LazyLock`, `pthread_once`): it is meant to be kept as long
+    /// as the process lives. Not judged; known once stacks have names.
+    pub once: bool,
     /// Where that was called; none where nothing is known of it.
     pub stack: Option<S>,
 }

@@ -16,14 +16,13 @@ pub(super) fn are_judged(test: &CheckedTest) -> bool {
 /// The descriptors of a test, those that were opened in the same way together; empty when there is nothing
 /// to show.
 pub(super) fn render(test: &CheckedTest, view: &View) -> Vec<String> {
-    if !are_judged(test) && !view.full_stacks {
-        return Vec::new();
-    }
     let mut groups: Vec<Vec<&Descriptor<Vec<Frame>>>> = Vec::new();
-    for descriptor in &test.memory.descriptors {
+    let judged = are_judged(test);
+    let is_shown = |descriptor: &&Descriptor<_>| view.full_stacks || judged && !descriptor.once;
+    for descriptor in test.memory.descriptors.iter().filter(is_shown) {
         let alike = |group: &&mut Vec<&Descriptor<Vec<Frame>>>| {
-            (group[0].kind, &group[0].call, &group[0].stack)
-                == (descriptor.kind, &descriptor.call, &descriptor.stack)
+            (group[0].kind, &group[0].call, &group[0].held_by, &group[0].stack)
+                == (descriptor.kind, &descriptor.call, &descriptor.held_by, &descriptor.stack)
         };
         match groups.iter_mut().find(alike) {
             Some(group) => group.push(descriptor),
@@ -42,7 +41,7 @@ pub(super) fn render(test: &CheckedTest, view: &View) -> Vec<String> {
 
 /// `fd 7, 8  openat  "/tmp/x"  opened at src/lib.rs:12`, and the call stack.
 fn one(group: &[&Descriptor<Vec<Frame>>], view: &View) -> String {
-    let Descriptor { numbers, kind, description, call, stack } = group[0];
+    let Descriptor { numbers, kind, description, call, held_by, stack, once: _ } = group[0];
     let what = match *kind {
         // Their descriptions say it.
         "file" | "socket" if !description.is_empty() => description.clone(),
@@ -57,6 +56,9 @@ fn one(group: &[&Descriptor<Vec<Frame>>], view: &View) -> String {
     if let Some((file, line)) = place {
         let line = line.map_or_else(String::new, |line| format!(":{line}"));
         shown += &format!("  opened at {}{line}", text::line(file));
+    }
+    if let Some(thread) = held_by {
+        shown += &format!(", held by thread {}", text::line(thread));
     }
     let others: Vec<u32> = group[1..].iter().flat_map(|descriptor| &descriptor.numbers).copied().collect();
     if !others.is_empty() {
@@ -94,7 +96,7 @@ mod tests {
     fn descriptor(numbers: &[u32], kind: &'static str, description: &str) -> Descriptor<Vec<Frame>> {
         let stack = testing::finding(FindingKind::DefinitelyLost, 1).stack;
         let (numbers, description) = (numbers.to_vec(), description.to_owned());
-        Descriptor { numbers, kind, description, call: "openat".into(), stack }
+        Descriptor { numbers, kind, description, call: "openat".into(), held_by: None, once: false, stack }
     }
 
     fn rendered(descriptors: Vec<Descriptor<Vec<Frame>>>) -> Vec<String> {
@@ -126,6 +128,21 @@ mod tests {
         let lines: Vec<&str> = text.lines().take(2).collect();
         assert_eq!(lines[0], "fd 3  openat  \"x\"  opened at src/lib.rs:12");
         assert_eq!(lines[1], "   and 5 more like it: fd 4, 6, 8-10");
+    }
+
+    #[test]
+    fn a_running_thread_is_named() {
+        let mut descriptor = descriptor(&[3], "epoll", "");
+        descriptor.held_by = Some("wor\nker".into());
+        let line = "fd 3  openat  epoll  opened at src/lib.rs:12, held by thread wor\\nker";
+        assert_eq!(rendered(vec![descriptor])[0].lines().next(), Some(line));
+    }
+
+    #[test]
+    fn those_of_initializers_are_details() {
+        let once = Descriptor { once: true, ..descriptor(&[3], "epoll", "") };
+        assert!(rendered(vec![once.clone()]).is_empty());
+        assert_eq!(rendered(vec![once, descriptor(&[4], "epoll", "")]).len(), 1);
     }
 
     #[test]

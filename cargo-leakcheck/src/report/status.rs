@@ -77,7 +77,11 @@ fn aside(test: &CheckedTest) -> String {
     };
     let lost = totals.definitely_lost + totals.indirectly_lost;
     let within = matches!(test.memory.verdict, Verdict::Clean) && lost.blocks > 0;
-    let open = test.memory.descriptors.iter().map(|descriptor| descriptor.numbers.len() as u64).sum();
+    let number = |once: bool| -> u64 {
+        let of = test.memory.descriptors.iter().filter(|descriptor| descriptor.once == once);
+        of.map(|descriptor| descriptor.numbers.len() as u64).sum()
+    };
+    let (open, kept) = (number(false), number(true));
     // Otherwise they are a reason of the verdict, or nobody is to judge.
     let open = (matches!(test.memory.verdict, Verdict::Clean) && open > 0).then(|| {
         let within = if descriptors::are_judged(test) { ", within the budget" } else { "" };
@@ -85,6 +89,7 @@ fn aside(test: &CheckedTest) -> String {
     });
     let parts: Vec<String> = [
         open,
+        (kept > 0).then(|| format!("{} kept by one-time initializers", text::count(kept, "descriptor"))),
         within.then(|| format!("{} B lost, within the budget", lost.bytes)),
         some(totals.possibly_lost, FindingKind::PossiblyLost),
         some(totals.still_reachable, FindingKind::StillReachable),

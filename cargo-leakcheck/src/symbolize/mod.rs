@@ -80,10 +80,10 @@ impl Symbolizer {
     pub fn explain_descriptors(&mut self, snapshot: &Snapshot) -> Vec<Descriptor<Vec<Frame>>> {
         let mut by_address = HashMap::new();
         let explain = |descriptor: &Descriptor<usize>| {
-            let Descriptor { numbers, kind, description, call, stack } = descriptor.clone();
+            let Descriptor { numbers, kind, description, call, held_by, once, stack } = descriptor.clone();
             let stack = stack.and_then(|index| snapshot.stacks.get(index));
             let stack = stack.map(|stack| self.frames(&snapshot.mappings, stack, &mut by_address));
-            Descriptor { numbers, kind, description, call, stack }
+            Descriptor { numbers, kind, description, call, held_by, once, stack }
         };
         snapshot.descriptors.iter().map(explain).collect()
     }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use leakcheck_common::{file, process};
 use nix::unistd::Pid;
 
+use super::Threads;
 use super::stacks::Code;
 use crate::model::Descriptor;
 use crate::snapshot::{CallStack, Loss, Mapping};
@@ -65,6 +66,7 @@ impl<'a> Opened<'a> {
         self,
         now: &[Mapping],
         before: &[Mapping],
+        threads: &Threads,
         stacks: &mut Vec<CallStack>,
     ) -> Vec<Descriptor<usize>> {
         let code = Code::of(now, before);
@@ -85,7 +87,10 @@ impl<'a> Opened<'a> {
             numbers.sort_unstable();
             numbers.dedup();
             let (kind, description) = describer.describe(numbers[0]);
+            let held_by = threads.running(self.process, (record[file::MAKER] >> 32) as i32);
             Descriptor {
+                held_by,
+                once: false,
                 numbers,
                 kind,
                 description,

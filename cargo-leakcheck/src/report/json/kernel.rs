@@ -16,6 +16,8 @@ struct Left<'a> {
     kind: &'a str,
     description: &'a str,
     call: &'a str,
+    held_by: Option<&'a str>,
+    once: bool,
     site: Option<Site<'a>>,
     stack: Option<Vec<StackFrame<'a>>>,
 }
@@ -27,6 +29,8 @@ impl<'a> Kernel<'a> {
             kind: descriptor.kind,
             description: &descriptor.description,
             call: &descriptor.call,
+            held_by: descriptor.held_by.as_deref(),
+            once: descriptor.once,
             site: descriptor.stack.as_deref().and_then(|stack| place(stack, view)),
             stack: descriptor.stack.as_deref().map(|stack| frames(stack, view)),
         };

@@ -36,6 +36,8 @@ fn all() -> Vec<CheckedTest> {
         kind: "epoll",
         description: String::new(),
         call: "epoll_create1".into(),
+        held_by: Some("worker".into()),
+        once: true,
         stack,
     };
     open.memory.descriptors = vec![descriptor(stack), descriptor(None)];
