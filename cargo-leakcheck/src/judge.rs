@@ -15,8 +15,8 @@ mod tests;
 
 use crate::error::Exit;
 use crate::model::{
-    Budget, CheckedTest, Descriptor, Finding, FindingKind, Frame, Judged, Measure, Outcome, Totals, Verdict,
-    count,
+    Budget, CheckedTest, Descriptor, Finding, FindingKind, Frame, Judged, Left, Measure, Outcome, Totals,
+    Verdict, count,
 };
 use crate::options::{Count, JudgeOptions};
 use crate::snapshot::Loss;
@@ -32,7 +32,7 @@ pub fn judge(
     outcome: &Outcome,
     should_panic: bool,
     mut findings: Vec<Finding<Vec<Frame>>>,
-    mut descriptors: Vec<Descriptor<Vec<Frame>>>,
+    Left { mut descriptors, ipc }: Left,
     losses: Vec<Loss>,
     options: &JudgeOptions,
 ) -> Judged {
@@ -48,6 +48,7 @@ pub fn judge(
     } else {
         let mut reasons = exceeded(budget, &totals, options.count);
         reasons.extend(over_descriptors(budget.fds.or(options.fds), &descriptors));
+        reasons.extend(over_ipc(budget.ipc.unwrap_or(options.ipc), ipc.len() as u64));
         if options.count_bad_frees {
             reasons.extend(bad_frees(&findings));
         }
@@ -55,7 +56,7 @@ pub fn judge(
     };
     let passed = *outcome == Outcome::Passed;
     let counts = (passed || options.count_failed) && (!should_panic || options.count_should_panic);
-    Judged { findings, totals, descriptors, losses, verdict, counts }
+    Judged { findings, totals, descriptors, ipc, files: None, losses, verdict, counts }
 }
 
 /// The exit code of a run whose tests these are; the run itself went well. Tests that did not start
@@ -107,8 +108,16 @@ fn totals(findings: &[Finding<Vec<Frame>>]) -> Totals {
 /// shown, and is within that), or with [`Count::Outstanding`] nothing alive. Without `bytes` and `blocks` a
 /// budget that limits something else still allows no byte lost.
 fn exceeded(budget: &Budget, totals: &Totals, counted: Count) -> Vec<String> {
-    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, fds: _, ignore: _ } =
-        *budget;
+    let Budget {
+        bytes,
+        blocks,
+        reachable_bytes,
+        reachable_blocks,
+        outstanding_bytes,
+        fds: _,
+        ipc: _,
+        ignore: _,
+    } = *budget;
     let lost = totals.definitely_lost + totals.indirectly_lost;
     let outstanding = lost + totals.possibly_lost + totals.still_reachable;
     let limits = [bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes];
@@ -163,6 +172,11 @@ fn over_descriptors(limit: Option<u64>, descriptors: &[Descriptor<Vec<Frame>>]) 
         .map(|descriptor| descriptor.numbers.len() as u64)
         .sum();
     (open > limit).then(|| format!("{} left open (budget {limit})", count(open, "descriptor")))
+}
+
+/// The reason if there are more IPC objects than the limit.
+fn over_ipc(limit: u64, left: u64) -> Option<String> {
+    (left > limit).then(|| format!("{} left (budget {limit})", count(left, "IPC object")))
 }
 
 /// One reason for each kind of bad free there is.

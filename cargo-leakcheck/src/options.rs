@@ -121,6 +121,10 @@ pub struct TraceOptions {
     pub free_stacks: bool,
     /// Look at descriptors that are left open.
     pub descriptors: bool,
+    /// Give tests IPC namespaces of their own, and look at IPC objects that are left behind.
+    pub ipc: bool,
+    /// Give tests (no program of `exec`) temporary directories of their own, and say what is left there.
+    pub files: bool,
     /// Entries of the block table.
     pub max_blocks: u32,
     /// Entries of the stack table.
@@ -148,6 +152,8 @@ pub struct JudgeOptions {
     pub count_bad_frees: bool,
     /// Descriptors that a test without a limit of its own may leave open; without it nobody is to judge.
     pub fds: Option<u64>,
+    /// IPC objects that a test without a limit of its own may leave behind.
+    pub ipc: u64,
 }
 
 /// What counts against the default budget of 0 bytes.
@@ -169,6 +175,8 @@ pub struct ReportOptions {
     pub json: Option<Utf8PathBuf>,
     /// Show std, allocator and harness frames too.
     pub full_stacks: bool,
+    /// Show what every test leaves in its temporary directory.
+    pub files: bool,
     /// When to colour.
     pub color: Color,
     /// Say how long each leak check took (only the benchmark wants this).

@@ -10,8 +10,8 @@ use camino::Utf8PathBuf;
 
 use crate::error::{Error, Exit, Result};
 use crate::model::{
-    CheckedTest, Descriptor, Finding, Frame, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered, TestName,
-    Window,
+    CheckedTest, Finding, Frame, Judged, Left, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered,
+    TestName, Window,
 };
 use crate::options::{Action, BuildOptions, ExecOptions, JudgeOptions, Options, Selection};
 use crate::progress::Progress;
@@ -47,8 +47,12 @@ pub fn run(options: &Options) -> Result<Exit> {
             (program(exec, stdio)?, trace::load(&options.trace)?)
         }
     };
-    let view =
-        View { own: job.own.clone(), full_stacks: options.report.full_stacks, count: options.judge.count };
+    let view = View {
+        own: job.own.clone(),
+        full_stacks: options.report.full_stacks,
+        files: options.report.files,
+        count: options.judge.count,
+    };
     let mut progress = Progress::new(options.report.color);
     let terminal = Terminal::new(view.clone());
     let (run, failure) = check(job, kernel, options, &interrupts, &terminal, &mut progress)?;
@@ -213,12 +217,13 @@ fn examine(
     options: &Options,
     progress: &Progress,
 ) -> CheckedTest {
-    let Ran { mut test, outcome, duration, output, recorded_by, memory } = traced.ran;
+    let Ran { mut test, outcome, duration, output, recorded_by, mut memory } = traced.ran;
     test.should_panic |= is_should_panic(&test, &output.stdout);
-    let Explained { mut findings, descriptors, mut losses } = explain(memory, symbolizer, options, progress);
+    let files = memory.files.take();
+    let Explained { mut findings, left, mut losses } = explain(memory, symbolizer, options, progress);
     for Child { process, snapshot } in traced.children {
         let process: Arc<str> = own.shown(&process).into();
-        // Its descriptors have ended with it.
+        // Its descriptors have ended with it, and IPC objects are in the test's namespace.
         let child = explain(snapshot, symbolizer, options, progress);
         findings
             .extend(child.findings.into_iter().map(|it| Finding { process: Some(process.clone()), ..it }));
@@ -230,14 +235,15 @@ fn examine(
     let fds = options.judge.fds.or((test.window == Window::TestBody).then_some(0));
     let how = JudgeOptions { fds, ..options.judge };
     let panics = test.should_panic;
-    let memory = judge::judge(&test.budget, &outcome, panics, findings, descriptors, losses, &how);
+    let memory = judge::judge(&test.budget, &outcome, panics, findings, left, losses, &how);
+    let memory = Judged { files, ..memory };
     Ran { test, outcome, duration, output, recorded_by, memory }
 }
 
 /// What is known of one process.
 struct Explained {
     findings: Vec<Finding<Vec<Frame>>>,
-    descriptors: Vec<Descriptor<Vec<Frame>>>,
+    left: Left,
     losses: Vec<Loss>,
 }
 
@@ -254,9 +260,12 @@ fn explain(
     if options.report.timings {
         progress.print(&timings(snapshot.taken_in, start.elapsed()));
     }
-    let descriptors = symbolizer.explain_descriptors(&snapshot);
+    let left = Left {
+        descriptors: symbolizer.explain_descriptors(&snapshot),
+        ipc: symbolizer.explain_ipc(&snapshot),
+    };
     let findings = symbolizer.explain(&snapshot, findings);
-    Explained { findings, descriptors, losses: snapshot.losses }
+    Explained { findings, left, losses: snapshot.losses }
 }
 
 /// How long a leak check took, in microseconds, and the most memory that the tool has had so far.

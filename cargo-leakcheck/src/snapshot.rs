@@ -18,12 +18,16 @@ pub use references::{Reference, References};
 pub struct Snapshot {
     /// Every block alive at exit, also those allocated outside the window, by ascending address.
     pub blocks: Blocks,
-    /// The call stacks that blocks, bad frees and descriptors refer to by index.
+    /// The call stacks that blocks, bad frees, descriptors and IPC objects refer to by index.
     pub stacks: Vec<CallStack>,
     /// Frees of addresses that were not allocated, in the order seen.
     pub bad_frees: Vec<BadFree>,
     /// Descriptors that are open, of files that were made in the window, by their numbers.
     pub descriptors: Vec<model::Descriptor<usize>>,
+    /// IPC objects that are there.
+    pub ipc: Vec<model::IpcObject<usize>>,
+    /// What it has left in its temporary directory; none where it had none of its own.
+    pub files: Option<model::LeftFiles>,
     /// What was mapped where; a module that was unloaded stays listed after those alive.
     pub mappings: Vec<Mapping>,
     /// What refers to blocks by itself.
@@ -198,6 +202,18 @@ pub enum Loss {
     Descriptors {
         /// Why.
         reason: String,
+    },
+    /// The IPC objects of the process were not listed.
+    #[error("the IPC objects that it leaves could not be listed: {reason}")]
+    Ipc {
+        /// Why.
+        reason: String,
+    },
+    /// Calls that make IPC objects found no room.
+    #[error("{} that make IPC objects not recorded because their table is full", model::count(*.count, "call"))]
+    IpcCalls {
+        /// How many.
+        count: u64,
     },
     /// The planted block was not seen.
     #[error("the canary block was not seen: recording does not work in this process ({reason})")]

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -54,6 +54,13 @@ pub mod site {
     pub const OPEN: u64 = 11;
     /// Entry of `dlmopen(namespace, file, flags)`.
     pub const OPEN_IN: u64 = 12;
+
+    /// Entry of a function that makes an IPC object; an `ipc` kind is added to this and to the next ones.
+    pub const IPC_MAKE: u64 = 0x100;
+    /// A `ret` of such a function.
+    pub const IPC_MADE: u64 = 0x200;
+    /// Entry of a function that removes one: by name, or `…ctl` with a command.
+    pub const IPC_REMOVE: u64 = 0x300;
 }
 
 /// Words of a block record.
@@ -122,8 +129,12 @@ pub mod process {
     pub const FILES: usize = 16;
     /// Files lost because their table was full.
     pub const LOST_FILES: usize = 17;
+    /// Calls that make IPC objects.
+    pub const IPC_CALLS: usize = 18;
+    /// Such calls lost because their table was full.
+    pub const LOST_IPC_CALLS: usize = 19;
     /// Number of words.
-    pub const WORDS: usize = 18;
+    pub const WORDS: usize = 20;
 }
 
 /// Words of a thread record.
@@ -227,4 +238,44 @@ pub mod file {
     pub const COPY_WORDS: usize = 464;
     /// Number of words.
     pub const WORDS: usize = COPY + COPY_WORDS;
+}
+
+/// Words of the record of an IPC object, made by the call that has made the object. Its key is the process
+/// id, with the kind in the upper half, and [`hash`](ipc::hash) of its name or its id; with
+/// [`CALLING`](ipc::CALLING) added to the kind, the id of the thread that is in the call.
+pub mod ipc {
+    /// `shmget`.
+    pub const SHARED_MEMORY: u64 = 1;
+    /// `semget`.
+    pub const SEMAPHORES: u64 = 2;
+    /// `msgget`.
+    pub const MESSAGES: u64 = 3;
+    /// `mq_open`.
+    pub const POSIX_QUEUE: u64 = 4;
+    /// `shm_open`.
+    pub const POSIX_MEMORY: u64 = 5;
+    /// `sem_open`.
+    pub const POSIX_SEMAPHORE: u64 = 6;
+    /// Added to a kind.
+    pub const CALLING: u64 = 0x80;
+
+    /// `CLOCK_MONOTONIC` at the call, nanoseconds.
+    pub const TIME: usize = 0;
+    /// 1 where the call fails if there is an object already.
+    pub const EXCLUSIVE: usize = 1;
+    /// The name without slashes in front of it, filled up with zeros.
+    pub const NAME: usize = 2;
+    /// Words of the name; what is longer is no name.
+    pub const NAME_WORDS: usize = 32;
+    /// Where it was called, as in [`file`](super::file).
+    pub const PLACE: usize = NAME + NAME_WORDS;
+    /// Number of words.
+    pub const WORDS: usize = PLACE + super::file::WORDS;
+
+    /// By what a name is looked up.
+    #[inline(always)]
+    pub fn hash(name: &[u64; NAME_WORDS]) -> u64 {
+        let step = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
+        name.iter().fold(0xcbf2_9ce4_8422_2325, step)
+    }
 }

@@ -59,7 +59,7 @@ pub fn made(ctx: &RawTracePointContext) -> Option<()> {
 
 /// Writes down where the running thread is in user mode.
 #[inline(always)]
-fn describe(current: Current, record: &mut [u64; file::WORDS]) {
+pub fn describe(current: Current, record: &mut [u64; file::WORDS]) {
     record[file::MAKER] = u64::from(current.process) | u64::from(current.thread) << 32;
     // SAFETY: helpers without memory arguments; what they return are the running thread's registers.
     let registers = unsafe { &*(bpf_task_pt_regs(bpf_get_current_task_btf()) as *const pt_regs) };

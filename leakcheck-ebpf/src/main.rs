@@ -12,6 +12,7 @@
 mod body;
 mod call;
 mod file;
+mod ipc;
 mod lookup;
 mod maps;
 mod outer;
@@ -73,6 +74,13 @@ pub fn module(ctx: ProbeContext) -> u32 {
 #[uprobe]
 pub fn lookup(ctx: ProbeContext) -> u32 {
     lookup::enter(&ctx);
+    0
+}
+
+/// Functions of the C library that make and remove IPC objects; the cookie is a `site` constant with a kind.
+#[uprobe]
+pub fn ipc(ctx: ProbeContext) -> u32 {
+    ipc::called(&ctx);
     0
 }
 

@@ -5,7 +5,7 @@ use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
-use leakcheck_common::{LOG_PAGE_WORDS, WINDOW_BITS, bad_free, block, file, process, stack, thread};
+use leakcheck_common::{LOG_PAGE_WORDS, WINDOW_BITS, bad_free, block, file, ipc, process, stack, thread};
 
 /// Thread id to thread record; made and removed by the tracer.
 #[map]
@@ -68,6 +68,14 @@ pub static EMPTY_FILE: Array<[u64; file::WORDS]> = Array::with_max_entries(1, 0)
 /// Start and size of the code of two kernel functions that allocate a `struct file`; a size of 0 for none.
 #[map]
 pub static FILE_SITES: Array<[u64; 4]> = Array::with_max_entries(1, 0);
+
+/// IPC objects by process, kind, and name or id; calls that are in flight by their threads.
+#[map]
+pub static IPC: HashMap<[u64; 2], [u64; ipc::WORDS]> = HashMap::with_max_entries(4 << 10, BPF_F_NO_PREALLOC);
+
+/// An empty record to copy from: it does not fit on the stack.
+#[map]
+pub static EMPTY_IPC: Array<[u64; ipc::WORDS]> = Array::with_max_entries(1, 0);
 
 /// Device and inode of the tracer's process id namespace.
 #[map]

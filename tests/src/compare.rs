@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use camino::Utf8Path;
 
-use crate::fixture::{Expected, ExpectedOpen, ExpectedTest, Fixture};
+use crate::fixture::{Expected, ExpectedLeft, ExpectedOpen, ExpectedTest, Fixture};
 use crate::marker::{Amount, KINDS, Kind};
-use crate::report::{Descriptor, Finding, Report, Site, Test};
+use crate::report::{Descriptor, Finding, IpcObject, Report, Site, Test};
 
 /// Differences between a whole report and a fixture, one a line; empty when they agree.
 pub fn report(expected: &Fixture, found: &Report) -> String {
@@ -67,6 +67,13 @@ pub fn test(expected: &ExpectedTest, found: &Test) -> String {
         findings(&expected.findings, &found.findings, &mut lines);
     }
     descriptors(&expected.descriptors, &found.kernel.descriptors, &mut lines);
+    ipc(&expected.ipc, &found.kernel.ipc, &mut lines);
+    let left = found.temporary_files.as_ref().map(|files| files.count);
+    // A program of `exec` has no directory of its own.
+    let own = !found.package.is_empty();
+    if left != own.then_some(expected.files) {
+        lines.push(format!("temporary files: {:?} instead of {}", found.temporary_files, expected.files));
+    }
     if lines.is_empty() {
         return String::new();
     }
@@ -144,6 +151,29 @@ fn descriptors(expected: &[ExpectedOpen], found: &[Descriptor], lines: &mut Vec<
         let site = site.as_ref().map(|site| (&site.file, site.line));
         format!("extra descriptor: {numbers:?} {kind} {description} by {call} held by {held_by:?} at {site:?}: {:?}", found.stack)
     }));
+}
+
+fn ipc(expected: &[ExpectedLeft], found: &[IpcObject], lines: &mut Vec<String>) {
+    let mut found: Vec<&IpcObject> = found.iter().collect();
+    for ExpectedLeft { what, file, line } in expected {
+        let fits = |found: &&IpcObject| {
+            let at = if what.has_line {
+                is_at(file, *line, found.site.as_ref())
+            } else {
+                found.call.is_none() && found.site.is_none() && found.stack.is_none()
+            };
+            found.kind == what.kind && at
+        };
+        let missing = (0..what.times).filter(|_| {
+            let place = found.iter().position(fits);
+            place.map(|place| found.swap_remove(place)).is_none()
+        });
+        match missing.count() {
+            0 => {}
+            missing => lines.push(format!("missing: {missing} of {what:?} at {file}:{line}")),
+        }
+    }
+    lines.extend(found.iter().take(5).map(|found| format!("extra IPC object: {found:?}")));
 }
 
 fn fits(expected: &Expected, found: &Finding) -> bool {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use crate::marker::{Amount, Announced, Body, Kind, Open, Rerun};
+use crate::marker::{Amount, Announced, Body, Kind, Left, Open, Rerun};
 use crate::source::{Placed, Source};
 
 /// Binary and name of a test.
@@ -33,6 +33,17 @@ pub struct ExpectedOpen {
     pub line: usize,
 }
 
+/// IPC objects that must be left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpectedLeft {
+    /// What the comment announces.
+    pub what: Left,
+    /// The file, from the crate's folder on.
+    pub file: Utf8PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+}
+
 /// What one test must come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpectedTest {
@@ -40,6 +51,10 @@ pub struct ExpectedTest {
     pub findings: Vec<Expected>,
     /// Whole list of descriptors left open.
     pub descriptors: Vec<ExpectedOpen>,
+    /// Whole list of IPC objects left behind.
+    pub ipc: Vec<ExpectedLeft>,
+    /// Files left in its temporary directory.
+    pub files: u64,
     /// As the report says it; by default `passed`.
     pub outcome: Option<String>,
     /// As the report says it, or `any`; by default what the findings come to.
@@ -50,13 +65,14 @@ pub struct ExpectedTest {
 
 impl ExpectedTest {
     /// The verdict: by default, a test leaks when bytes are definitely or indirectly lost, or descriptors
-    /// left open.
+    /// or IPC objects left.
     pub fn verdict(&self) -> &str {
         let lost = |expected: &Expected| {
             matches!(expected.what.kind, Kind::DefinitelyLost | Kind::IndirectlyLost)
                 && matches!(expected.what.amount, Amount::Exactly { bytes: 1.., .. })
         };
-        let leaks = self.findings.iter().any(lost) || self.descriptors.iter().any(|open| !open.what.once);
+        let open = self.descriptors.iter().any(|open| !open.what.once);
+        let leaks = self.findings.iter().any(lost) || open || !self.ipc.is_empty();
         let by_default = if leaks { "leaks" } else { "clean" };
         self.verdict.as_deref().unwrap_or(by_default)
     }
@@ -202,8 +218,12 @@ impl Builder {
             Body::Open(what) => {
                 test.descriptors.push(ExpectedOpen { what, file: file.to_owned(), line: placed.line });
             }
+            Body::Left(what) => {
+                test.ipc.push(ExpectedLeft { what, file: file.to_owned(), line: placed.line });
+            }
             Body::Outcome(outcome) => test.outcome = Some(outcome),
             Body::Verdict(verdict) => test.verdict = Some(verdict),
+            Body::Files(count) => test.files = count,
             Body::FindingsAny => test.findings_any = true,
             Body::CrateExit(_) | Body::CrateArgs(_) | Body::CrateRerun(_) | Body::CrateNotChecked(_) => {}
         }

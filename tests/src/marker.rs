@@ -79,6 +79,17 @@ pub struct Open {
     pub once: bool,
 }
 
+/// IPC objects left behind that a comment announces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What they are, as the report names it.
+    pub kind: String,
+    /// How many.
+    pub times: usize,
+    /// Whether the line that made them is known.
+    pub has_line: bool,
+}
+
 /// How a crate is run: more arguments for the tool, and variables in its environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rerun {
@@ -95,12 +106,16 @@ pub enum Body {
     Finding(Announced),
     /// Descriptors with their site at the comment's line.
     Open(Open),
+    /// IPC objects with their site at the comment's line, or, above a test, without one.
+    Left(Left),
     /// The test's outcome.
     Outcome(String),
     /// The test's verdict.
     Verdict(String),
     /// The test's findings are not looked at.
     FindingsAny,
+    /// How many files the test leaves in its temporary directory.
+    Files(u64),
     /// The tool's exit code for the crate.
     CrateExit(i32),
     /// More arguments for the tool.
@@ -168,6 +183,7 @@ fn body(text: &str) -> Result<Body, String> {
         return match key {
             "outcome" => one_of(&["passed", "failed", "signalled", "timed_out"]).map(Body::Outcome),
             "verdict" => one_of(&["clean", "leaks", "incomplete", "not_checked", "any"]).map(Body::Verdict),
+            "files" => value.parse().map(Body::Files).map_err(|problem| format!("`{value}`: {problem}")),
             "findings" => one_of(&["any"]).map(|_| Body::FindingsAny),
             "crate exit" => number(value).map(Body::CrateExit),
             "crate args" => Ok(Body::CrateArgs(value.split_whitespace().map(str::to_owned).collect())),
@@ -180,6 +196,9 @@ fn body(text: &str) -> Result<Body, String> {
     let Some((&name, words)) = words.split_first() else { return Err("it says nothing".into()) };
     if name == "open" {
         return open(words).map(Body::Open);
+    }
+    if name == "left" {
+        return left(words).map(Body::Left);
     }
     let (_, kind) =
         *KINDS.iter().find(|(known, _)| *known == name).ok_or(format!("`{name}` is not known"))?;
@@ -211,6 +230,27 @@ fn open(words: &[&str]) -> Result<Open, String> {
             _ => return Err(format!("`{}` is not known", rest.join(" "))),
         }
     }
+}
+
+fn left(mut words: &[&str]) -> Result<Left, String> {
+    let has_line = match words {
+        [rest @ .., "without", "a", "line"] => {
+            words = rest;
+            false
+        }
+        _ => true,
+    };
+    let times = match words {
+        [rest @ .., last] if last.starts_with('x') => {
+            words = rest;
+            number(&last[1..])?
+        }
+        _ => 1,
+    };
+    if words.is_empty() {
+        return Err("the kind of object is missing".into());
+    }
+    Ok(Left { kind: words.join(" "), times, has_line })
 }
 
 fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
@@ -302,6 +342,7 @@ mod tests {
         assert_eq!(body("//~ outcome: signalled"), Body::Outcome("signalled".into()));
         assert_eq!(body("//~ verdict: any"), Body::Verdict("any".into()));
         assert_eq!(body("//~ findings: any"), Body::FindingsAny);
+        assert_eq!(body("//~ files: 3"), Body::Files(3));
         assert_eq!(body("//~ crate exit: 3"), Body::CrateExit(3));
         assert_eq!(body("//~ crate args: -- --exact"), Body::CrateArgs(vec!["--".into(), "--exact".into()]));
         let rerun = Rerun { args: vec!["--release".into()], variables: vec![("A".into(), "1".into())] };
@@ -321,6 +362,15 @@ mod tests {
         assert_eq!(body("//~ open socket 2 numbers x3"), open("socket", 2, 3));
         let Body::Open(held) = body("//~ open file held by holder") else { panic!() };
         assert_eq!(held.held_by.as_deref(), Some("holder"));
+    }
+
+    #[test]
+    fn ipc_objects() {
+        let left = |kind: &str, times, has_line| Body::Left(Left { kind: kind.into(), times, has_line });
+        let body = |line| Marker::find(line).unwrap().unwrap().1.body;
+        assert_eq!(body("//~ left shared memory"), left("shared memory", 1, true));
+        assert_eq!(body("//~ left POSIX queue x3"), left("POSIX queue", 3, true));
+        assert_eq!(body("//~ left semaphore set x2 without a line"), left("semaphore set", 2, false));
     }
 
     #[test]
@@ -344,6 +394,9 @@ mod tests {
             "//~ definitely_lost 1 bytes 1 block xy",
             "//~ definitely_lost 1 bytes 1 block site unknwon",
             "//~ double_free",
+            "//~ left",
+            "//~ left without a line",
+            "//~ left queue xy",
             "//~ open",
             "//~ open file 2",
             "//~ open file two numbers",
@@ -351,6 +404,7 @@ mod tests {
             "//~ [] definitely_lost 1 bytes 1 block",
             "//~ [a definitely_lost 1 bytes 1 block",
             "//~ verdict: leak",
+            "//~ files: two",
             "//~ outcome: ok",
             "//~ crate exit: none",
             "//~ crate rerun: A",

@@ -47,6 +47,9 @@ pub struct Summary {
 /// One test.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Test {
+    /// Its package; empty for a program of `exec`.
+    #[serde(default)]
+    pub package: String,
     /// The binary, as `package` or `package::target`.
     pub binary: String,
     /// The test's path.
@@ -75,8 +78,22 @@ pub struct Test {
     /// What is left in the kernel.
     #[serde(default)]
     pub kernel: Kernel,
+    /// What is left in its temporary directory; none where it had none.
+    #[serde(default)]
+    pub temporary_files: Option<Files>,
     /// What was not seen, in whatever shape.
     pub losses: Vec<serde_json::Value>,
+}
+
+/// What a test has left in its temporary directory.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Files {
+    /// How many.
+    pub count: u64,
+    /// Their sizes together.
+    pub bytes: u64,
+    /// The first few.
+    pub paths: Vec<String>,
 }
 
 /// What a test has left in the kernel.
@@ -84,6 +101,28 @@ pub struct Test {
 pub struct Kernel {
     /// Descriptors left open.
     pub descriptors: Vec<Descriptor>,
+    /// IPC objects left behind.
+    #[serde(default)]
+    pub ipc: Vec<IpcObject>,
+}
+
+/// An IPC object.
+#[derive(Clone, Debug, Deserialize)]
+pub struct IpcObject {
+    /// What it is.
+    pub kind: String,
+    /// Its id, for those of System V.
+    pub id: Option<i32>,
+    /// Its name, for those of POSIX.
+    pub name: Option<String>,
+    /// What it holds.
+    pub bytes: Option<u64>,
+    /// The function that made it.
+    pub call: Option<String>,
+    /// The innermost frame of the user's own code, if there is one.
+    pub site: Option<Site>,
+    /// The call stack.
+    pub stack: Option<Vec<Frame>>,
 }
 
 /// Descriptors of one file.

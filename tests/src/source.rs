@@ -73,7 +73,12 @@ impl Reader {
             return Ok(());
         }
         for mut placed in self.waiting.drain(..) {
-            if matches!(placed.marker.body, Body::Outcome(_) | Body::Verdict(_) | Body::FindingsAny) {
+            let speaks_of_test = match &placed.marker.body {
+                Body::Outcome(_) | Body::Verdict(_) | Body::FindingsAny | Body::Files(_) => true,
+                Body::Left(left) => !left.has_line,
+                _ => false,
+            };
+            if speaks_of_test {
                 let above = self.body.filter(|_| line.contains("fn ") && !line.starts_with(' '));
                 placed.inside = Some(above.ok_or("the marker above speaks of a test, but none follows")?);
             }

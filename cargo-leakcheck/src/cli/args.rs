@@ -14,7 +14,7 @@ const AFTER_HELP: &str = "\
 Each test runs in a process of its own. Blocks that it allocated and that are left when the process
 ends are definitely lost, indirectly lost, possibly lost or still reachable. A test fails when it loses
 more than its budget: 0 bytes, or what #[leak_budget] says. It fails as well when it leaves descriptors
-open that it has made; looking at them needs eBPF.
+open or IPC objects behind that it has made; looking at them needs eBPF, and root for IPC namespaces.
 
 Exit codes: 0 clean, 1 tests failed, 2 leaks only, 3 both, 4 no tests ran, 10 incomplete,
 11 the tool could not do its work, 12 the build failed.";
@@ -196,6 +196,18 @@ pub struct RunArgs {
     /// Do not look at descriptors
     #[arg(long, conflicts_with = "fds")]
     pub no_fds: bool,
+    /// IPC objects that a test may leave behind, unless it has a limit of its own
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub ipc: u64,
+    /// No private IPC namespaces; do not look at IPC objects
+    #[arg(long, conflicts_with = "ipc")]
+    pub no_ipc: bool,
+    /// Show what tests leave in their temporary directories, also for tests without findings
+    #[arg(long, conflicts_with = "no_files")]
+    pub files: bool,
+    /// No temporary directories of their own for tests
+    #[arg(long)]
+    pub no_files: bool,
     /// Write a JUnit report
     #[arg(long, value_name = "PATH")]
     pub junit: Option<Utf8PathBuf>,

@@ -151,6 +151,8 @@ fn run(
         follow_children: run.follow_children,
         free_stacks: run.free_stacks,
         descriptors: !run.no_fds,
+        ipc: !run.no_ipc,
+        files: !run.no_files,
         max_blocks: run.max_blocks,
         max_stacks: run.max_stacks,
         max_threads: run.max_threads,
@@ -167,11 +169,13 @@ fn run(
         count_should_panic: run.count_should_panic,
         count_bad_frees: run.deny_bad_frees,
         fds: run.fds,
+        ipc: run.ipc,
     };
     let report = ReportOptions {
         junit: run.junit.clone(),
         json: run.json.clone(),
         full_stacks: run.full_stacks,
+        files: run.files,
         color: color(run.color, surroundings),
         timings: run.timings,
     };

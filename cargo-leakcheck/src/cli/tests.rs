@@ -120,7 +120,8 @@ fn defaults() {
     assert_eq!(options.trace.max_threads, 16_384);
     assert_eq!(options.trace.max_bad_frees, 16_384);
     assert_eq!(options.trace.max_files, 16_384);
-    assert!(options.trace.descriptors && !options.trace.follow_children);
+    assert!(options.trace.descriptors && options.trace.ipc && options.trace.files);
+    assert!(!options.trace.follow_children);
     assert!(!options.trace.probe_at_entry && !options.report.timings);
     let judge = JudgeOptions {
         count: Count::Lost,
@@ -128,6 +129,7 @@ fn defaults() {
         count_should_panic: false,
         count_bad_frees: false,
         fds: None,
+        ipc: 0,
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.color, Color::Auto);
@@ -145,6 +147,8 @@ fn own_options() {
         "--deny-bad-frees",
         "--fds",
         "2",
+        "--ipc",
+        "3",
         "--json",
         "-",
         "--junit",
@@ -163,6 +167,7 @@ fn own_options() {
         count_should_panic: true,
         count_bad_frees: true,
         fds: Some(2),
+        ipc: 3,
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.json.unwrap(), "-");

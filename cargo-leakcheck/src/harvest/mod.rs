@@ -6,6 +6,7 @@ mod arena;
 mod contents;
 mod descriptor;
 mod files;
+mod ipc;
 mod layout;
 mod ledger;
 mod pages;
@@ -97,8 +98,8 @@ impl Threads {
 
 /// Takes the snapshot of a process all of whose threads are kept at their exits.
 ///
-/// A process whose window has left no block alive and no descriptor open, and that freed nothing it should
-/// not, needs no more than what its recorder says.
+/// A process whose window has left no block alive and no descriptor open and no IPC object, and that freed
+/// nothing it should not, needs no more than what its recorder says.
 pub fn take(steering: &Steering, process: &Process) -> Snapshot {
     let start = Instant::now();
     let snapshot = look_at(steering, process);
@@ -135,7 +136,8 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     }
     let opened = files::Opened::of(steering, process, &counters, &mut snapshot.losses);
     let nothing = !recorded.blocks.any_in_window() && recorded.bad_frees.is_empty() && interrupted.is_empty();
-    if nothing && opened.is_none() {
+    let left = ipc::Left::of(steering, process, &counters, &mut snapshot.losses);
+    if nothing && opened.is_none() && left.is_none() {
         return snapshot;
     }
     match mappings(reader) {
@@ -147,6 +149,9 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     if let Some(opened) = opened {
         snapshot.descriptors =
             opened.describe(&snapshot.mappings, &process.history, &threads, &mut snapshot.stacks);
+    }
+    if let Some(left) = left {
+        snapshot.ipc = left.describe(&snapshot.mappings, &process.history, &mut snapshot.stacks);
     }
     snapshot.bad_frees = recorded.bad_frees;
     for free in &mut snapshot.bad_frees {

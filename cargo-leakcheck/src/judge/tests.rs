@@ -5,12 +5,15 @@ use super::*;
 use crate::model::FindingKind::*;
 use crate::model::{Output, PlannedTest, RecordedBy, Stdio, TargetKind, TestBinary, TestName, Window};
 
+mod left;
+
 const OPTIONS: JudgeOptions = JudgeOptions {
     count: Count::Lost,
     count_failed: false,
     count_should_panic: false,
     count_bad_frees: false,
     fds: Some(0),
+    ipc: 0,
 };
 const OUTSTANDING: JudgeOptions = JudgeOptions { count: Count::Outstanding, ..OPTIONS };
 
@@ -31,48 +34,8 @@ fn findings(list: &[(FindingKind, u64, u64)]) -> Vec<Finding<Vec<Frame>>> {
     list.iter().map(finding).collect()
 }
 
-fn open(numbers: &[&[u32]]) -> Vec<Descriptor<Vec<Frame>>> {
-    let descriptor = |numbers: &&[u32]| Descriptor {
-        numbers: numbers.to_vec(),
-        kind: "file",
-        description: String::new(),
-        call: "openat".into(),
-        held_by: None,
-        once: false,
-        stack: None,
-    };
-    numbers.iter().map(descriptor).collect()
-}
-
-#[test]
-fn descriptors_left_open_are_counted_by_their_numbers() {
-    let judged = |budget: Budget, options: &JudgeOptions, numbers: &[&[u32]]| {
-        judge(&budget, &Outcome::Passed, false, Vec::new(), open(numbers), Vec::new(), options).verdict
-    };
-    let leaks = |reason: &str| Verdict::Leaks(vec![reason.to_owned()]);
-    assert_eq!(judged(none(), &OPTIONS, &[]), Verdict::Clean);
-    assert_eq!(judged(none(), &OPTIONS, &[&[3]]), leaks("1 descriptor left open (budget 0)"));
-    // One file that was duplicated has two descriptors.
-    assert_eq!(judged(none(), &OPTIONS, &[&[3, 5], &[4]]), leaks("3 descriptors left open (budget 0)"));
-    let limited = |fds| Budget { fds: Some(fds), ..Budget::default() };
-    assert_eq!(judged(limited(3), &OPTIONS, &[&[3, 5], &[4]]), Verdict::Clean);
-    assert_eq!(judged(limited(2), &OPTIONS, &[&[3, 5], &[4]]), leaks("3 descriptors left open (budget 2)"));
-    // The test's own limit comes before that for all.
-    let all = JudgeOptions { fds: Some(2), ..OPTIONS };
-    assert_eq!(judged(none(), &all, &[&[3, 5]]), Verdict::Clean);
-    assert_eq!(judged(limited(1), &all, &[&[3, 5]]), leaks("2 descriptors left open (budget 1)"));
-    let unlimited = JudgeOptions { fds: None, ..OPTIONS };
-    assert_eq!(judged(none(), &unlimited, &[&[3, 5]]), Verdict::Clean);
-    assert_eq!(judged(limited(1), &unlimited, &[&[3, 5]]), leaks("2 descriptors left open (budget 1)"));
-    // A limit for descriptors alone leaves that for memory as it is.
-    let lost = findings(&[(DefinitelyLost, 8, 1)]);
-    let both = judge(&limited(0), &Outcome::Passed, false, lost, open(&[&[3]]), Vec::new(), &OPTIONS);
-    let Verdict::Leaks(reasons) = both.verdict else { panic!("{:?}", both.verdict) };
-    assert_eq!(reasons.len(), 2);
-}
-
 fn verdict(budget: &Budget, found: &[(FindingKind, u64, u64)], options: &JudgeOptions) -> Verdict {
-    judge(budget, &Outcome::Passed, false, findings(found), Vec::new(), Vec::new(), options).verdict
+    judge(budget, &Outcome::Passed, false, findings(found), Left::default(), Vec::new(), options).verdict
 }
 
 /// Judges a passed test; no reason is a clean verdict.
@@ -242,7 +205,8 @@ fn what_is_not_judged() {
         (ignore, not_started, vec![], not_checked("no such file")),
     ];
     for (budget, outcome, losses, expected) in cases {
-        let judged = judge(&budget, &outcome, false, findings(&leak), Vec::new(), losses.clone(), &OPTIONS);
+        let judged =
+            judge(&budget, &outcome, false, findings(&leak), Left::default(), losses.clone(), &OPTIONS);
         assert_eq!(judged.verdict, expected);
         assert_eq!(judged.losses, losses);
         assert_eq!(judged.findings, findings(&leak), "findings are shown all the same");
@@ -266,7 +230,7 @@ fn leaks_of_a_test_that_did_not_simply_pass_count_on_demand() {
     for (outcome, should_panic, expected) in cases {
         for (options, counts) in [OPTIONS, failed, panic, both].iter().zip(expected) {
             let found = findings(&[(DefinitelyLost, 1, 1)]);
-            let judged = judge(&none(), &outcome, should_panic, found, Vec::new(), Vec::new(), options);
+            let judged = judge(&none(), &outcome, should_panic, found, Left::default(), Vec::new(), options);
             assert_eq!(judged.counts, counts, "{outcome:?} {should_panic} {options:?}");
             assert!(matches!(judged.verdict, Verdict::Leaks(_)), "the verdict is made all the same");
         }
@@ -292,7 +256,16 @@ fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> CheckedTest {
         stdio: Stdio::Captured,
     };
     let (totals, losses) = (Totals::default(), Vec::new());
-    let memory = Judged { findings: Vec::new(), totals, descriptors: Vec::new(), losses, verdict, counts };
+    let memory = Judged {
+        findings: Vec::new(),
+        totals,
+        descriptors: Vec::new(),
+        ipc: Vec::new(),
+        files: None,
+        losses,
+        verdict,
+        counts,
+    };
     let (duration, output) = (Duration::ZERO, Output::default());
     CheckedTest { test, outcome, duration, output, recorded_by: Some(RecordedBy::Ledger), memory }
 }
@@ -339,7 +312,8 @@ fn runtime_noise_is_taken_out_before_anything_is_summed() {
         let mut found = findings(&[(kind, 34_600_000, 45_380), (StillReachable, 8, 1)]);
         let function = Some("std::backtrace_rs::symbolize::gimli::resolve".to_owned());
         found[0].stack = Some(vec![Frame { function, ..Frame::default() }]);
-        let judged = judge(&none(), &Outcome::Passed, false, found, Vec::new(), Vec::new(), &OUTSTANDING);
+        let judged =
+            judge(&none(), &Outcome::Passed, false, found, Left::default(), Vec::new(), &OUTSTANDING);
         assert_eq!(judged.findings, findings(&[(StillReachable, 8, 1)]));
         assert_eq!(judged.totals.still_reachable, Measure { bytes: 8, blocks: 1 });
         let reasons = vec!["8 B outstanding in 1 block (budget 0 B)".to_owned()];

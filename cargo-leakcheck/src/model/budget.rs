@@ -13,6 +13,8 @@ pub struct Budget {
     pub outstanding_bytes: Option<u64>,
     /// Descriptors left open.
     pub fds: Option<u64>,
+    /// IPC objects left behind.
+    pub ipc: Option<u64>,
     /// Why this test's leaks are reported but not judged.
     pub ignore: Option<String>,
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Descriptor, Measure, Ran};
+use super::{Descriptor, IpcObject, LeftFiles, Measure, Ran};
 use crate::snapshot::{Before, Loss};
 
 /// What is wrong with some blocks. The words are those of `ARCHITECTURE.md`.
@@ -77,6 +77,15 @@ pub enum Verdict {
     NotChecked(String),
 }
 
+/// What a test has left in the kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Left {
+    /// Descriptors left open, by their numbers.
+    pub descriptors: Vec<Descriptor<Vec<Frame>>>,
+    /// IPC objects left behind.
+    pub ipc: Vec<IpcObject<Vec<Frame>>>,
+}
+
 /// The judged memory of one test.
 #[derive(Clone, Debug)]
 pub struct Judged {
@@ -86,6 +95,10 @@ pub struct Judged {
     pub totals: Totals,
     /// Descriptors left open, by their numbers.
     pub descriptors: Vec<Descriptor<Vec<Frame>>>,
+    /// IPC objects left behind.
+    pub ipc: Vec<IpcObject<Vec<Frame>>>,
+    /// What it has left in its temporary directory; none where it had none of its own.
+    pub files: Option<LeftFiles>,
     /// What was not seen.
     pub losses: Vec<Loss>,
     /// The verdict on what was seen.

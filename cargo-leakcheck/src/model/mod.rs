@@ -2,7 +2,9 @@
 
 mod budget;
 mod descriptor;
+mod files;
 mod finding;
+mod ipc;
 mod recorded;
 mod steered;
 mod target;
@@ -11,7 +13,9 @@ mod words;
 
 pub use budget::{Budget, Measure};
 pub use descriptor::Descriptor;
-pub use finding::{CheckedTest, Finding, FindingKind, Frame, Judged, Totals, Verdict};
+pub use files::LeftFiles;
+pub use finding::{CheckedTest, Finding, FindingKind, Frame, Judged, Left, Totals, Verdict};
+pub use ipc::{IpcName, IpcObject};
 pub use recorded::RecordedBy;
 pub use steered::{Availability, Steered};
 pub use target::{NotChecked, OwnCode, TargetKind, TestBinary};

@@ -7,6 +7,10 @@ pub struct Steered {
     pub without_ebpf: Option<String>,
     /// Whether descriptors were looked at; never without eBPF.
     pub descriptors: Availability,
+    /// Whether tests had IPC namespaces of their own, and what was left there was looked at.
+    pub ipc: Availability,
+    /// Whether calls that make IPC objects were noted; never without eBPF.
+    pub ipc_calls: Availability,
 }
 
 /// Whether something is checked.
@@ -25,6 +29,8 @@ pub enum Availability {
 }
 
 const DESCRIPTORS: &str = "descriptors that are left open";
+const IPC: &str = "System V IPC objects and POSIX queues that are left behind";
+const SHARED: &str = "POSIX shared memory and semaphores that are left behind";
 
 impl Steered {
     /// The public name of who it was.
@@ -33,27 +39,71 @@ impl Steered {
     }
 
     /// What can therefore not be checked.
-    pub fn checks_off(&self) -> &'static [&'static str] {
-        match (&self.without_ebpf, &self.descriptors) {
-            (Some(_), _) => &[
-                "tests that make their memory unreadable (`prctl(PR_SET_DUMPABLE)`)",
-                "whether a test's own thread finds an allocator by `dlsym` in a library",
-                DESCRIPTORS,
-            ],
-            (None, Availability::Checked) => &[],
-            (None, Availability::Off | Availability::Unavailable { .. }) => &[DESCRIPTORS],
+    pub fn checks_off(&self) -> Vec<&'static str> {
+        let mut off = Vec::new();
+        let without = self.without_ebpf.is_some();
+        if without {
+            off.push("tests that make their memory unreadable (`prctl(PR_SET_DUMPABLE)`)");
+            off.push("whether a test's own thread finds an allocator by `dlsym` in a library");
         }
+        if without || self.descriptors != Availability::Checked {
+            off.push(DESCRIPTORS);
+        }
+        if self.ipc != Availability::Checked {
+            off.push(IPC);
+        }
+        // By these calls they are known, without a namespace.
+        if without || self.ipc_calls != Availability::Checked {
+            off.push(SHARED);
+        }
+        off
     }
 
     /// For people: what is otherwise than usual.
     pub fn note(&self) -> Option<String> {
-        if let (None, Availability::Unavailable { reason }) = (&self.without_ebpf, &self.descriptors) {
-            return Some(format!("descriptors: not available: {reason}"));
+        if let Some(reason) = &self.without_ebpf {
+            let off = self.checks_off().join(", ");
+            return Some(format!(
+                "eBPF is not available ({reason}): ptrace with hardware breakpoints takes its place; not checked: {off}"
+            ));
         }
-        let reason = self.without_ebpf.as_ref()?;
-        let off = self.checks_off().join(", ");
-        Some(format!(
-            "eBPF is not available ({reason}): ptrace with hardware breakpoints takes its place; not checked: {off}"
-        ))
+        let parts = [
+            ("descriptors", &self.descriptors),
+            ("System V IPC and POSIX queues", &self.ipc),
+            ("calls that make IPC objects", &self.ipc_calls),
+        ];
+        let unavailable = parts.iter().filter_map(|(what, availability)| match availability {
+            Availability::Unavailable { reason } => Some(format!("{what}: not available: {reason}")),
+            Availability::Checked | Availability::Off => None,
+        });
+        let notes = unavailable.collect::<Vec<_>>().join("; ");
+        (!notes.is_empty()).then_some(notes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_available_is_said_once_and_the_rest_is_checked() {
+        let reason = || Availability::Unavailable { reason: "no".into() };
+        let seen = |without_ebpf: Option<&str>, descriptors, ipc: Availability| {
+            let ipc_calls = if ipc == Availability::Off { ipc.clone() } else { Availability::Checked };
+            let without_ebpf = without_ebpf.map(str::to_owned);
+            let steered = Steered { without_ebpf, descriptors, ipc, ipc_calls };
+            (steered.checks_off(), steered.note())
+        };
+        let (checked, off) = (|| Availability::Checked, || Availability::Off);
+        assert_eq!(seen(None, checked(), checked()), (vec![], None));
+        // What the user has turned off is no news.
+        assert_eq!(seen(None, off(), off()), (vec![DESCRIPTORS, IPC, SHARED], None));
+        let note = "System V IPC and POSIX queues: not available: no";
+        assert_eq!(seen(None, checked(), reason()), (vec![IPC], Some(note.into())));
+        let both = format!("descriptors: not available: no; {note}");
+        assert_eq!(seen(None, reason(), reason()), (vec![DESCRIPTORS, IPC], Some(both)));
+        let (off, note) = seen(Some("x"), Availability::Off, checked());
+        assert_eq!(off[2..], [DESCRIPTORS, SHARED]);
+        assert!(note.unwrap().ends_with(&format!("not checked: {}", off.join(", "))));
     }
 }

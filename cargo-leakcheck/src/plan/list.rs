@@ -24,7 +24,8 @@ pub fn print(tests: &[PlannedTest], out: &mut impl Write) -> io::Result<()> {
 }
 
 fn budget(budget: &Budget) -> String {
-    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, fds, ignore } = budget;
+    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, fds, ipc, ignore } =
+        budget;
     let limits = [
         ("bytes", bytes),
         ("blocks", blocks),
@@ -32,6 +33,7 @@ fn budget(budget: &Budget) -> String {
         ("reachable_blocks", reachable_blocks),
         ("outstanding_bytes", outstanding_bytes),
         ("fds", fds),
+        ("ipc", ipc),
     ];
     let mut words: Vec<_> =
         limits.iter().filter_map(|(name, limit)| limit.map(|limit| format!("{name}={limit}"))).collect();

@@ -5,7 +5,7 @@ mod kernel;
 use serde::Serialize;
 
 use super::{Format, Run, Summary, View};
-use crate::model::{Budget, CheckedTest, Finding, FindingKind, Frame, Measure, Outcome, Verdict};
+use crate::model::{Budget, CheckedTest, Finding, FindingKind, Frame, LeftFiles, Measure, Outcome, Verdict};
 use crate::model::{NotChecked, RecordedBy};
 use crate::snapshot::Loss;
 use crate::symbolize::site;
@@ -56,7 +56,7 @@ struct Document<'a> {
 struct Steering<'a> {
     by: &'static str,
     reason: Option<&'a str>,
-    checks_off: &'static [&'static str],
+    checks_off: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -84,6 +84,7 @@ struct Test<'a> {
     bad_frees: u64,
     findings: Vec<Found<'a>>,
     kernel: Kernel<'a>,
+    temporary_files: Option<&'a LeftFiles>,
     losses: Vec<Lost>,
     output: Written<'a>,
 }
@@ -102,6 +103,8 @@ struct Limits<'a> {
     outstanding_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ipc: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ignore: Option<&'a str>,
 }
@@ -169,7 +172,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         Verdict::Incomplete(losses) => ("incomplete", losses.iter().map(ToString::to_string).collect()),
         Verdict::NotChecked(reason) => ("not_checked", vec![reason.clone()]),
     };
-    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, fds, ignore } =
+    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, fds, ipc, ignore } =
         &test.budget;
     Test {
         package: &test.binary.package,
@@ -197,6 +200,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
             reachable_blocks: *reachable_blocks,
             outstanding_bytes: *outstanding_bytes,
             fds: *fds,
+            ipc: *ipc,
             ignore: ignore.as_deref(),
         },
         definitely_lost: memory.totals.definitely_lost,
@@ -206,6 +210,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         bad_frees: memory.totals.bad_frees,
         findings: memory.findings.iter().map(|finding| found(finding, view)).collect(),
         kernel: Kernel::of(memory, view),
+        temporary_files: memory.files.as_ref(),
         losses: memory
             .losses
             .iter()
@@ -263,6 +268,7 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::BadFrees { .. } => "bad_frees",
         Loss::Files { .. } => "files",
         Loss::Descriptors { .. } => "descriptors",
+        Loss::Ipc { .. } | Loss::IpcCalls { .. } => "ipc",
         Loss::Results { .. } => "results",
         Loss::Log { .. } => "log",
         Loss::NoCanary { .. } => "no_canary",

@@ -4,7 +4,9 @@
 mod descriptors;
 mod excerpt;
 mod files;
+mod files_left;
 mod findings;
+mod ipc;
 mod json;
 mod junit;
 mod stack;
@@ -51,6 +53,8 @@ pub struct View {
     pub own: OwnCode,
     /// Every frame and every finding, in texts for people.
     pub full_stacks: bool,
+    /// Files that tests have left are shown for every test.
+    pub files: bool,
     /// What the default budget counts: findings that cannot fail a test are details.
     pub count: Count,
 }

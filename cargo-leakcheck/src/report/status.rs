@@ -87,9 +87,12 @@ fn aside(test: &CheckedTest) -> String {
         let within = if descriptors::are_judged(test) { ", within the budget" } else { "" };
         format!("{} left open{within}", text::count(open, "descriptor"))
     });
+    let ipc = test.memory.ipc.len() as u64;
+    let ipc_within = matches!(test.memory.verdict, Verdict::Clean) && ipc > 0;
     let parts: Vec<String> = [
         open,
         (kept > 0).then(|| format!("{} kept by one-time initializers", text::count(kept, "descriptor"))),
+        ipc_within.then(|| format!("{} left, within the budget", text::count(ipc, "IPC object"))),
         within.then(|| format!("{} B lost, within the budget", lost.bytes)),
         some(totals.possibly_lost, FindingKind::PossiblyLost),
         some(totals.still_reachable, FindingKind::StillReachable),

@@ -9,7 +9,7 @@ use camino::Utf8Path;
 
 use super::excerpt::Sources;
 use super::status::{Status, status};
-use super::{Run, View, findings, text};
+use super::{Run, View, files_left, findings, text};
 use crate::model::{CheckedTest, NotChecked, Outcome, OwnCode, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -53,13 +53,18 @@ impl Terminal {
     fn detail(&self, test: &CheckedTest) -> String {
         let findings = findings::render(test, &self.view, &self.sources, true);
         let unseen = matches!(test.memory.verdict, Verdict::Incomplete(_));
-        if test.outcome == Outcome::Passed && findings.is_empty() && !unseen {
+        let files = files_left::line(test);
+        let files_asked_for = self.view.files && files.is_some();
+        if test.outcome == Outcome::Passed && findings.is_empty() && !unseen && !files_asked_for {
             return String::new();
         }
         let Status { word: result, style, detail } = status(test);
         let mut shown = format!("\n{} {}\n", word(&result, style), name(test));
         if !detail.is_empty() {
             shown += &format!("{:13}{}\n", "", text::line(&detail));
+        }
+        if let Some(files) = files {
+            shown += &format!("{:13}{files}\n", "");
         }
         if test.outcome != Outcome::Passed {
             let output = &test.output;

@@ -16,7 +16,7 @@ use crate::options::{Count, Recorder};
 /// Paths relative to `/w`, whose one package is all of it.
 pub fn view() -> View {
     let own = OwnCode { root: "/w".into(), packages: vec!["/w".into()] };
-    View { own, full_stacks: false, count: Count::Lost }
+    View { own, full_stacks: false, files: false, count: Count::Lost }
 }
 
 /// A test of the library of package `a` without findings.
@@ -48,6 +48,8 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
             findings: Vec::new(),
             totals: Totals::default(),
             descriptors: Vec::new(),
+            ipc: Vec::new(),
+            files: None,
             losses,
             verdict,
             counts: true,

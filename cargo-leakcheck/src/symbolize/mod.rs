@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::model::{Descriptor, Finding, Frame, Measure, OwnCode};
+use crate::model::{Descriptor, Finding, Frame, IpcObject, Measure, OwnCode};
 use crate::snapshot::{CallStack, Mapping, Snapshot};
 pub(crate) use foreign::family;
 use module::Module;
@@ -86,6 +86,18 @@ impl Symbolizer {
             Descriptor { numbers, kind, description, call, held_by, once, stack }
         };
         snapshot.descriptors.iter().map(explain).collect()
+    }
+
+    /// The same of IPC objects.
+    pub fn explain_ipc(&mut self, snapshot: &Snapshot) -> Vec<IpcObject<Vec<Frame>>> {
+        let mut by_address = HashMap::new();
+        let explain = |object: &IpcObject<usize>| {
+            let IpcObject { kind, name, bytes, call, stack } = object.clone();
+            let stack = stack.and_then(|index| snapshot.stacks.get(index));
+            let stack = stack.map(|stack| self.frames(&snapshot.mappings, stack, &mut by_address));
+            IpcObject { kind, name, bytes, call, stack }
+        };
+        snapshot.ipc.iter().map(explain).collect()
     }
 
     /// The frames of a call stack, marked as the user's own or not.

@@ -7,6 +7,8 @@ use std::sync::mpsc::{Sender, channel};
 use nix::errno::Errno;
 use nix::unistd::{Pid, pipe2};
 
+use super::namespace::ipc_namespace;
+
 /// A program to start.
 pub struct Program {
     /// The executable.
@@ -19,6 +21,8 @@ pub struct Program {
     pub directory: CString,
     /// Standard input, output and error.
     pub stdio: [Arc<OwnedFd>; 3],
+    /// It gets an IPC namespace of its own.
+    pub private_ipc: bool,
     /// One more descriptor, and the numbers that it may have in the child: it gets the first that is free.
     pub extra: Option<(Arc<OwnedFd>, &'static [RawFd])>,
 }
@@ -29,9 +33,16 @@ pub struct Held {
     pub pid: Pid,
     go: OwnedFd,
     status: OwnedFd,
+    ipc: Option<io::Result<OwnedFd>>,
 }
 
 impl Held {
+    /// The IPC namespace that it was given, or why it was not; none where it was to have none. As long as this
+    /// lives, so does the namespace.
+    pub fn ipc(&self) -> Option<&io::Result<OwnedFd>> {
+        self.ipc.as_ref()
+    }
+
     /// Lets the child execute its program.
     pub fn release(&self) -> io::Result<()> {
         nix::unistd::write(&self.go, b"x").map(drop).map_err(io::Error::from)
@@ -78,9 +89,18 @@ impl Spawner {
         let (wait, go) = pipe2(flags)?;
         let (status, child_status) = pipe2(flags)?;
         let request = Request { program, wait, go: go.as_raw_fd(), status: child_status };
+        let private_ipc = request.program.private_ipc;
         self.requests.send(request).map_err(io::Error::other)?;
         match read_number(&status) {
-            Some(pid) if pid > 0 => Ok(Held { pid: Pid::from_raw(pid), go, status }),
+            Some(pid) if pid > 0 => {
+                let pid = Pid::from_raw(pid);
+                let ipc = private_ipc.then(|| match read_number(&status) {
+                    Some(0) => ipc_namespace(pid),
+                    Some(error) => Err(io::Error::from_raw_os_error(error)),
+                    None => Err(io::Error::other("the child ended at once")),
+                });
+                Ok(Held { pid, go, status, ipc })
+            }
             Some(error) => Err(io::Error::from_raw_os_error(-error)),
             None => Err(io::Error::other("the child ended at once")),
         }
@@ -104,6 +124,7 @@ struct Child {
     stdio: [RawFd; 3],
     extra: RawFd,
     numbers: &'static [RawFd],
+    private_ipc: bool,
     wait: RawFd,
     go: RawFd,
     status: RawFd,
@@ -125,6 +146,7 @@ impl Request {
             stdio: [0, 1, 2].map(|number: usize| program.stdio[number].as_raw_fd()),
             extra: program.extra.as_ref().map_or(-1, |(fd, _)| fd.as_raw_fd()),
             numbers: program.extra.as_ref().map_or(&[], |(_, numbers)| numbers),
+            private_ipc: program.private_ipc,
             wait: self.wait.as_raw_fd(),
             go: self.go,
             status: self.status.as_raw_fd(),
@@ -175,6 +197,9 @@ extern "C" fn run_child(child: *mut c_void) -> c_int {
             }
         }
         tell(libc::getpid());
+        if child.private_ipc {
+            tell(if libc::unshare(libc::CLONE_NEWIPC) == 0 { 0 } else { *libc::__errno_location() });
+        }
         let mut byte = 0u8;
         // End of file instead of the byte: the tracer is gone.
         if libc::read(child.wait, (&raw mut byte).cast(), 1) == 1 && libc::chdir(child.directory) == 0 {

@@ -32,6 +32,7 @@ pub fn run(
     first: Vec<Traced>,
     executables: &[Utf8PathBuf],
     options: &TraceOptions,
+    private_ipc: bool,
     interrupts: &Interrupts,
     sink: &mut dyn FnMut(Event),
 ) -> Result<bool> {
@@ -41,7 +42,7 @@ pub fn run(
     let mut first: Vec<Option<Traced>> = first.into_iter().map(Some).collect();
     let prepared = interrupts.watch(|| {
         steering.make_room(&options)?;
-        Prepared::new(steering, &tests, executables, &options)
+        Prepared::new(steering, &tests, executables, &options, private_ipc)
     });
     for (traced, because) in first.iter().flatten().filter_map(|traced| Some((traced, reason(traced)?))) {
         let PlannedTest { binary, name, .. } = &traced.ran.test;

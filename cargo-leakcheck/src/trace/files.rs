@@ -36,7 +36,7 @@ pub struct Files {
 }
 
 /// The instructions of programs by name.
-type Programs = HashMap<String, Vec<[u8; 8]>>;
+pub(super) type Programs = HashMap<String, Vec<[u8; 8]>>;
 
 impl Files {
     /// Loads the programs and lets them run; what is returned with it ends that when it is closed.

@@ -13,6 +13,7 @@ use leakcheck_preload::layout::{WINDOW_BYTES, WINDOW_MAGIC};
 use nix::unistd::Pid;
 
 use super::files::Files;
+use super::ipc::{self, IpcCalls};
 use super::object::{self, refused};
 use super::sites::{Program, Site};
 use super::table::{Table, take};
@@ -41,6 +42,8 @@ pub struct Kernel {
     log: Table<[u32; 2], [u64; LOG_PAGE_WORDS]>,
     /// The account of files; why there is none, where that is not what was asked for.
     files: Option<Result<Files, String>>,
+    /// The same of calls that make IPC objects.
+    ipc: Option<Result<IpcCalls, String>>,
     /// Which threads are in the window, for the ledger.
     window: SharedBits,
     window_fd: Arc<OwnedFd>,
@@ -76,6 +79,12 @@ impl Kernel {
             links.push(link);
             Ok(files)
         });
+        let mut programs = loaded.programs;
+        let ipc = options.ipc.then(|| {
+            let (calls, program) = IpcCalls::new(&loaded.others, &mut tables)?;
+            programs.insert(ipc::PROGRAM.into(), program);
+            Ok(calls)
+        });
         let namespace = fs_err::metadata("/proc/self/ns/pid")
             .map_err(|source| Error::System { call: "reading the process id namespace".into(), source })?;
         let mut settings = Array::try_from(Map::Array(take(&mut tables, "PID_NAMESPACE")))
@@ -92,9 +101,10 @@ impl Kernel {
             .map_err(|source| Error::System { call: "mapping table WINDOW".into(), source })?;
         window.set_word(WINDOW_BYTES / 8 - 1, WINDOW_MAGIC);
         Ok(Self {
-            programs: loaded.programs,
+            programs,
             links,
             files,
+            ipc,
             threads: Table::take(&mut tables, "THREADS")?,
             processes: Table::take(&mut tables, "PROCESSES")?,
             blocks: Table::take(&mut tables, "BLOCKS")?,
@@ -112,6 +122,11 @@ impl Kernel {
         self.files.as_ref()
     }
 
+    /// The account of calls that make IPC objects, in the same way.
+    pub fn ipc_calls(&self) -> Option<&Result<IpcCalls, String>> {
+        self.ipc.as_ref()
+    }
+
     /// Places probes in a file, for every process that maps it.
     ///
     /// # Errors
@@ -127,6 +142,7 @@ impl Kernel {
             ("exit", Program::Exit, false),
             ("module", Program::Module, false),
             ("lookup", Program::Lookup, false),
+            (ipc::PROGRAM, Program::Ipc, false),
         ] {
             let sites = sites.iter().filter(|site| site.program == wanted);
             let (offsets, cookies): (Vec<u64>, Vec<u64>) =
@@ -134,11 +150,13 @@ impl Kernel {
             if offsets.is_empty() {
                 continue;
             }
-            let program = self.programs[name].as_fd();
-            let link = sys::link_uprobes(program, &path, &offsets, &cookies, at_return).map_err(|errno| {
-                let error = std::io::Error::from(errno);
-                refused(&format!("place {} probes in {file}", offsets.len()), &error)
-            })?;
+            let Some(program) = self.programs.get(name) else { continue };
+            let link = sys::link_uprobes(program.as_fd(), &path, &offsets, &cookies, at_return).map_err(
+                |errno| {
+                    let error = std::io::Error::from(errno);
+                    refused(&format!("place {} probes in {file}", offsets.len()), &error)
+                },
+            )?;
             self.links.push(link);
         }
         Ok(())
@@ -242,6 +260,11 @@ impl Kernel {
             .and_then(|()| self.stacks.remove_all(&stacks))
             .and_then(|()| self.bad_frees.remove_all(&bad_frees))
             .and_then(|()| self.log.remove_all(&pages));
+        if let Some(Ok(ipc)) = &self.ipc
+            && counters[process::IPC_CALLS] > 0
+        {
+            ipc.forget(pid);
+        }
         let _ = self.processes.remove(&key(pid));
         if let Some(Ok(files)) = &mut self.files {
             files.ended(counters[process::FILES], |pid| self.processes.get(&key(pid)).is_ok());

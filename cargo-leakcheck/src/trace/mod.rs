@@ -9,6 +9,8 @@ mod code;
 mod entry;
 mod files;
 mod follow;
+mod ipc;
+mod ipc_sites;
 mod kernel;
 mod ledger;
 mod libraries;
@@ -26,9 +28,11 @@ mod running;
 mod sites;
 mod steering;
 mod table;
+mod temporary;
 pub mod unwind;
 
 pub(crate) use files::{FileRecord, Files};
+pub(crate) use ipc::{IpcCall, IpcCalls};
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use memory::{read, read_into, read_protected, read_word};
 pub(crate) use process::Process;
@@ -98,7 +102,7 @@ pub struct Loading(Result<JoinHandle<Result<Kernel>>, String>);
 /// # Errors
 /// No privileges, or no kernel support, and the recorder needs them.
 pub fn load(options: &TraceOptions) -> Result<Loading> {
-    match object::load(&["BLOCKS", "STACKS", "THREADS", "LOG", "FILES"].map(|table| (table, 1))) {
+    match object::load(&["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC"].map(|table| (table, 1))) {
         Ok(_) => {
             let options = options.clone();
             Ok(Loading(Ok(std::thread::spawn(move || {
@@ -119,6 +123,15 @@ fn do_without(error: Error, options: &TraceOptions) -> Result<String> {
     }
 }
 
+/// Whether a part of the kernel side can be used.
+fn available<T>(part: Option<&std::result::Result<T, String>>) -> Availability {
+    match part {
+        None => Availability::Off,
+        Some(Ok(_)) => Availability::Checked,
+        Some(Err(reason)) => Availability::Unavailable { reason: reason.clone() },
+    }
+}
+
 /// Runs `tests` and tells `sink` of each as it goes; whether the run was interrupted. Whatever
 /// happens, no probe, process or file is left behind. Processes of `executables` that tests start are
 /// recorded as well, where the options ask for it.
@@ -134,22 +147,27 @@ pub fn run(
     sink: &mut dyn FnMut(Event),
 ) -> Result<bool> {
     let executables = if options.follow_children { executables } else { &[] };
+    let ipc = if options.ipc { ipc::namespaces() } else { Availability::Off };
+    let private_ipc = ipc == Availability::Checked;
+    let prepare = |steering: &mut Steering| {
+        interrupts.watch(|| prepare::Prepared::new(steering, tests, executables, options, private_ipc))
+    };
     let loaded =
         kernel.0.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
     let with_kernel = |kernel| {
         let mut steering = Steering::Kernel(Box::new(kernel));
-        let prepared =
-            interrupts.watch(|| prepare::Prepared::new(&mut steering, tests, executables, options))?;
+        let prepared = prepare(&mut steering)?;
         Ok((steering, prepared))
     };
     let without = match loaded.map(|kernel| kernel.and_then(with_kernel)) {
         Ok(Ok((mut steering, prepared))) => {
-            let descriptors = match steering.kernel().and_then(Kernel::files) {
-                None => Availability::Off,
-                Some(Ok(_)) => Availability::Checked,
-                Some(Err(reason)) => Availability::Unavailable { reason: reason.clone() },
+            let kernel = steering.kernel();
+            let descriptors = available(kernel.and_then(Kernel::files));
+            let ipc_calls = match (available(kernel.and_then(Kernel::ipc_calls)), prepared.ipc_unseen()) {
+                (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
+                (available, _) => available,
             };
-            sink(Event::Ready(Steered { without_ebpf: None, descriptors }));
+            sink(Event::Ready(Steered { without_ebpf: None, descriptors, ipc, ipc_calls }));
             for (binary, because) in prepared.passing() {
                 sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
             }
@@ -165,7 +183,15 @@ pub fn run(
             let ended = follow::Follower::new(&mut steering, &prepared, options, interrupts, &mut sift)
                 .and_then(|follower| follower.run(tests));
             if matches!(ended, Ok(false)) && !passing.is_empty() {
-                return again::run(&mut steering, passing, executables, options, interrupts, sink);
+                return again::run(
+                    &mut steering,
+                    passing,
+                    executables,
+                    options,
+                    private_ipc,
+                    interrupts,
+                    sink,
+                );
             }
             passing.into_iter().for_each(|traced| sink(Event::Finished(Box::new(traced))));
             return ended;
@@ -174,7 +200,12 @@ pub fn run(
         Err(reason) => reason,
     };
     let mut steering = Steering::Tracer(breakpoints::Breakpoints::new()?);
-    let prepared = interrupts.watch(|| prepare::Prepared::new(&mut steering, tests, executables, options))?;
-    sink(Event::Ready(Steered { without_ebpf: Some(without), descriptors: Availability::Off }));
+    let prepared = prepare(&mut steering)?;
+    sink(Event::Ready(Steered {
+        without_ebpf: Some(without),
+        descriptors: Availability::Off,
+        ipc,
+        ipc_calls: Availability::Off,
+    }));
     follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests)
 }

@@ -62,7 +62,8 @@ pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
     for (name, program) in &object.programs {
         let function = &object.functions[&program.function_key()];
         let instructions: Vec<[u8; 8]> = function.instructions.iter().map(encode).collect();
-        if matches!(program.section, ProgramSection::RawTracePoint | ProgramSection::Iter { .. }) {
+        let is_list = matches!(program.section, ProgramSection::RawTracePoint | ProgramSection::Iter { .. });
+        if is_list || name == super::ipc::PROGRAM {
             others.insert(name.clone(), instructions);
             continue;
         }

@@ -17,6 +17,7 @@ use super::libraries::{Coverage, Libraries, Library, Loader};
 use super::modules::{Modules, loaded_libraries};
 use super::sites::{Program, Site};
 use super::steering::Steering;
+use super::temporary::Temporaries;
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, RecordedBy, TestBinary, Window};
 use crate::options::{Recorder, TraceOptions};
@@ -46,10 +47,17 @@ pub struct Prepared {
     /// programs may be exchanged for such as have room for records.
     probes: Vec<(Utf8PathBuf, Vec<Site>)>,
     probe_at_entry: bool,
+    /// Calls that make IPC objects are probed.
+    ipc: bool,
+    private_ipc: bool,
+    /// Why not all of them are.
+    ipc_unseen: Option<String>,
+    /// Tests get temporary directories of their own.
+    temporaries: Option<Temporaries>,
 }
 
 impl Prepared {
-    /// Places every probe that `tests` need.
+    /// Places every probe that `tests` need. `private_ipc` says whether they get IPC namespaces of their own.
     ///
     /// # Errors
     /// A probe cannot be placed, or the copy cannot be made.
@@ -58,6 +66,7 @@ impl Prepared {
         tests: &[PlannedTest],
         executables: &[Utf8PathBuf],
         options: &TraceOptions,
+        private_ipc: bool,
     ) -> Result<Self> {
         let system = |call: &str| {
             let call = call.to_owned();
@@ -77,7 +86,12 @@ impl Prepared {
             modules: Modules::new(options.recorder != Recorder::Uprobe),
             probes: Vec::new(),
             probe_at_entry: options.probe_at_entry,
+            ipc: options.ipc,
+            private_ipc,
+            ipc_unseen: None,
+            temporaries: None,
         };
+        prepared.temporaries = options.files.then(|| Temporaries::new(prepared.directory.path().to_owned()));
         let can_probe = steering.kernel().is_some();
         for test in tests {
             if !prepared.binaries.contains_key(&test.binary.path) {
@@ -105,6 +119,21 @@ impl Prepared {
             prepared.ledger = Some(Arc::new(Ledger::install(prepared.directory.path(), frames)?));
         }
         Ok(prepared)
+    }
+
+    /// Tests get IPC namespaces of their own.
+    pub fn private_ipc(&self) -> bool {
+        self.private_ipc
+    }
+
+    /// Why not all calls that make IPC objects are seen.
+    pub fn ipc_unseen(&self) -> Option<&str> {
+        self.ipc_unseen.as_deref()
+    }
+
+    /// Gives tests temporary directories, if they are to have their own.
+    pub fn temporaries(&self) -> Option<&Temporaries> {
+        self.temporaries.as_ref()
     }
 
     /// The ledger, where that records a binary that is covered so.
@@ -226,6 +255,12 @@ impl Prepared {
         };
         if !records {
             sites.retain(|site| matches!(site.program, Program::Exit | Program::Module | Program::Lookup));
+        }
+        if self.ipc && name == LIBC {
+            sites.extend(code.ipc_sites());
+            if code.function("shm_open").is_none() {
+                self.ipc_unseen = Some(format!("{original} has no shm_open, as glibc has from 2.34 on"));
+            }
         }
         self.probes.push((path.clone(), sites));
         if !records {

@@ -11,7 +11,7 @@ use super::ledger::Ledger;
 use super::libraries::{Coverage, Libraries};
 use crate::model::Window;
 use crate::snapshot::{Loss, Mapping, Snapshot};
-use crate::sys;
+use crate::sys::{self, Held};
 
 /// The number of a run of a test: a test may run twice.
 pub type Turn = usize;
@@ -95,6 +95,8 @@ pub struct Process {
     pub pid: Pid,
     /// When its allocations count.
     pub window: Window,
+    /// How it was started; none for a child of a test.
+    pub held: Option<Arc<Held>>,
     /// How far it has come.
     pub phase: Phase,
     /// The libraries it is given; none when it cannot be traced.
@@ -136,6 +138,7 @@ impl Process {
         Self {
             turn,
             child: None,
+            held: None,
             pid,
             window,
             phase: Phase::Held,

@@ -1,6 +1,6 @@
 //! One test while it runs: its own process, and children of it that are followed.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use super::output::{Capture, streams};
 use super::prepare::Prepared;
 use super::process::{Process, Turn};
 use super::steering::Steering;
+use super::temporary::Temporary;
 use super::{Child, Traced};
 use crate::error::{Error, Result};
-use crate::model::{Outcome, Output, PlannedTest, Ran, RecordedBy};
+use crate::model::{Outcome, Output, PlannedTest, Ran, RecordedBy, Stdio};
 use crate::snapshot::Snapshot;
 use crate::sys::{Held, Program, Spawner};
 
@@ -26,7 +27,7 @@ pub struct Running {
     /// Its own process, and the id of the process group of that.
     pub pid: Pid,
     /// Lets it start.
-    pub held: Held,
+    pub held: Arc<Held>,
     /// It was ended because its time was up.
     pub timed_out: bool,
     /// Standard output and error.
@@ -37,6 +38,7 @@ pub struct Running {
     ended: Option<(Outcome, Duration)>,
     test: PlannedTest,
     recorded_by: Option<RecordedBy>,
+    temporary: Option<Temporary>,
     snapshot: Snapshot,
     children: Vec<Child>,
 }
@@ -60,19 +62,26 @@ impl Running {
         let program = string(test.binary.path.as_str());
         let arguments: Vec<CString> =
             std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
+        let mut environment = test.binary.environment.clone();
+        let all = prepared.temporaries().filter(|_| test.stdio == Stdio::Captured);
+        let temporary = all.map(|all| all.give(&mut environment));
+        let temporary = temporary.transpose().map_err(failed)?.flatten();
         let coverage = prepared.coverage(&test.binary);
         let ledger = prepared.ledger(coverage);
         let held = spawner
             .spawn(Program {
                 path: program,
                 arguments,
-                environment: environment(test),
+                environment: strings(&environment),
                 directory: string(test.binary.directory.as_str()),
                 stdio,
+                private_ipc: prepared.private_ipc(),
                 extra: ledger.map(|_| (steering.window(), &WINDOW_FDS[..])),
             })
             .map_err(failed)?;
+        let held = Arc::new(held);
         let process = Process::new(turn, held.pid, test.window, coverage, ledger, notes_frees);
+        let process = Process { held: Some(held.clone()), ..process };
         let running = Self {
             number,
             pid: held.pid,
@@ -83,6 +92,7 @@ impl Running {
             ended: None,
             test: test.clone(),
             recorded_by: coverage.as_ref().ok().map(|libraries| libraries.recorded_by.clone()),
+            temporary,
             snapshot: Snapshot::default(),
             children: Vec::new(),
         };
@@ -112,15 +122,15 @@ impl Running {
         let [(stdout, lost_out), (stderr, lost_err)] = self.streams.map(Capture::finish);
         let (outcome, duration) = self.ended.expect("its own process has ended");
         let output = Output { stdout, stderr, dropped_bytes: lost_out + lost_err };
-        let (test, recorded_by, memory) = (self.test, self.recorded_by, self.snapshot);
+        let memory = Snapshot { files: self.temporary.map(Temporary::clear), ..self.snapshot };
+        let (test, recorded_by) = (self.test, self.recorded_by);
         let ran = Ran { test, outcome, duration, output, recorded_by, memory };
         Traced { number: self.number, interrupted, ran, children: self.children }
     }
 }
 
-fn environment(test: &PlannedTest) -> Vec<CString> {
-    let pairs = test.binary.environment.iter();
-    let variables = pairs.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+fn strings(variables: &[(OsString, OsString)]) -> Vec<CString> {
+    let variables = variables.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
     variables.map(|variable| string(OsStr::from_bytes(&variable))).collect()
 }
 

@@ -28,6 +28,8 @@ pub enum Program {
     Module,
     /// Entry of `dlsym`.
     Lookup,
+    /// Functions that make and remove IPC objects, and the `ret` instructions of the former.
+    Ipc,
 }
 
 /// A place to probe.
@@ -55,7 +57,7 @@ const ALLOCATORS: [(&str, u64, bool); 8] = [
 ];
 
 impl Code {
-    fn decode(&self, address: u64, bytes: usize) -> Vec<Instruction> {
+    pub(super) fn decode(&self, address: u64, bytes: usize) -> Vec<Instruction> {
         let Some(offset) = self.file_offset(address) else { return Vec::new() };
         let start = (offset as usize).min(self.data().len());
         let end = start.saturating_add(bytes).min(self.data().len());

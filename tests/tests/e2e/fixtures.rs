@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use leakcheck_tests::compare;
-use leakcheck_tests::fixture::Fixture;
+use leakcheck_tests::fixture::{ExpectedTest, Fixture};
 use leakcheck_tests::marker::Rerun;
 use leakcheck_tests::report::Report;
 use leakcheck_tests::tool::{Run, UNPRIVILEGED, Workshop, fixture_folders, open_to_all};
@@ -56,7 +56,9 @@ fn recorders(package: &str) -> Vec<String> {
     const AS_USER: [&str; 9] =
         ["children", "clean", "cpp", "endings", "exec-away", "plugin", "process", "threads", "tokio-tests"];
     let chosen = matches!(package, "direct" | "handle").then_some("auto");
-    let all = ["ledger", "uprobe", "container"].into_iter();
+    // Without privileges its tests share one namespace, and leave what they leave to the machine.
+    let container = (package != "ipc").then_some("container");
+    let all = ["ledger", "uprobe"].into_iter().chain(container);
     let all = all.chain(AS_USER.contains(&package).then_some("user")).chain(chosen);
     let wanted = env::var("LEAKCHECK_E2E_RECORDER");
     let mut recorders = wanted.map_or_else(|_| all.map(str::to_owned).collect(), |recorder| vec![recorder]);
@@ -164,7 +166,7 @@ fn recorded(report: &Report, recorder: &str) -> Outcome {
 }
 
 /// What a fixture comes to by a recorder that does not see all of it: without privileges, a test that closes
-/// its memory even to its tracer, and all descriptors; by the ledger, a binary that passes it by.
+/// its memory even to its tracer, and all descriptors and IPC objects; by the ledger, a binary that passes it by.
 fn as_seen_by(recorder: &str, fixture: &Fixture) -> Fixture {
     let mut fixture = fixture.clone();
     let unprivileged = UNPRIVILEGED.contains(&recorder);
@@ -174,9 +176,12 @@ fn as_seen_by(recorder: &str, fixture: &Fixture) -> Fixture {
             (test.verdict, test.findings_any, fixture.exit) = (Some("incomplete".into()), true, 10);
         }
     }
-    for test in fixture.tests.values_mut().filter(|test| unprivileged && !test.descriptors.is_empty()) {
+    let kernel =
+        |test: &&mut ExpectedTest| unprivileged && !(test.descriptors.is_empty() && test.ipc.is_empty());
+    for test in fixture.tests.values_mut().filter(kernel) {
         test.descriptors.clear();
-        if fixture.package == "descriptors" {
+        test.ipc.clear();
+        if ["descriptors", "ipc"].contains(&&*fixture.package) {
             fixture.exit = 0;
         }
     }
@@ -200,6 +205,9 @@ fn check(workshop: &Workshop, fixture: &Fixture, jobs: usize, rerun: &Rerun, rec
     }
     for (_, argument) in LEFT_BEHIND.iter().filter(|(package, _)| *package == fixture.package) {
         differences += &processes::end_those_with(argument, &desk.file("tmp"));
+    }
+    if fixture.package == "ipc" {
+        processes::left_ipc()?;
     }
     if differences.is_empty() { Ok(()) } else { Err(format!("{differences}\n{}", run.describe())) }
 }

@@ -16,6 +16,7 @@ mod fixtures;
 mod frees;
 mod inside;
 mod interrupt;
+mod ipc;
 mod processes;
 mod selection;
 mod unprivileged;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 9] = [
+    let lists: [&[NamedTrial]; 10] = [
         children::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         exec::TRIALS,
         inside::TRIALS,
         interrupt::TRIALS,
+        ipc::TRIALS,
         selection::TRIALS,
         unprivileged::TRIALS,
     ];

@@ -58,10 +58,11 @@ pub fn wait_for(what: &str, limit: Duration, mut condition: impl FnMut() -> bool
 /// folder has started; says which there were.
 pub fn end_those_with(argument: &str, temporary: &Utf8Path) -> String {
     let mut text = String::new();
+    // Tests have directories of their own in it.
     let variable = format!("TMPDIR={temporary}");
     let is_of_the_run = |id: i32| {
         let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+        environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(variable.as_bytes()))
     };
     let left = |process: &Process| {
         process.executable.ends_with("/sleep")
@@ -74,6 +75,25 @@ pub fn end_those_with(argument: &str, temporary: &Utf8Path) -> String {
         let _ = kill(Pid::from_raw(process.id), Signal::SIGKILL);
     }
     text
+}
+
+/// IPC objects of the fixture `ipc` that are in everybody's namespace. Another run's are soon gone.
+pub fn left_ipc() -> Outcome {
+    let key = format!(" {} ", 0x6c65_616b);
+    let found = || -> Vec<String> {
+        let files = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+        let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let lists = ["shm", "sem", "msg"].map(|list| format!("/proc/sysvipc/{list}"));
+        let lines = lists.iter().flat_map(|list| {
+            std::fs::read_to_string(list).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>()
+        });
+        names
+            .filter(|name| name.contains("leakcheck-fixture"))
+            .chain(lines.filter(|line| line.contains(&key)))
+            .collect()
+    };
+    wait_for("IPC objects to be removed", Duration::from_secs(5), || found().is_empty())
+        .map_err(|problem| format!("{problem}: {:?}", found()))
 }
 
 /// Files in the temporary folder of a run that has ended.

@@ -57,7 +57,7 @@ fn no_ptrace(workshop: &Workshop) -> Outcome {
 }
 
 /// Runs the tool on a program where a system call is refused.
-fn filtered(workshop: &Workshop, what: &str, options: &[&str], program: &str) -> Result<Run, String> {
+pub fn filtered(workshop: &Workshop, what: &str, options: &[&str], program: &str) -> Result<Run, String> {
     let filter = workshop.compile("filtered", &[])?;
     let tool = workshop.command(&[&["exec"], options, &["--", program]].concat())?;
     let mut command = Command::new(&filter);

@@ -3,7 +3,7 @@
 
 mod calls;
 mod describe;
-mod stack;
+pub(super) mod stack;
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,0 +1,129 @@
+//! IPC objects that a process leaves behind. Those of System V and POSIX queues are what is in the namespace
+//! that the test was given, which began empty. POSIX shared memory and semaphores are files that are everybody's: they
+//! are known by the calls that have made them.
+
+mod listed;
+mod names;
+
+use std::os::fd::AsFd as _;
+
+use leakcheck_common::{ipc, process};
+
+use super::files::stack;
+use super::stacks::Code;
+use crate::model::{IpcName, IpcObject};
+use crate::snapshot::{CallStack, Loss, Mapping};
+use crate::sys;
+use crate::trace::{IpcCall, IpcCalls, Process, ProcessRecord, Steering};
+
+/// Kinds, what they are called, and the functions that make them.
+const KINDS: [(u64, &str, &str); 6] = [
+    (ipc::SHARED_MEMORY, "shared memory", "shmget"),
+    (ipc::SEMAPHORES, "semaphore set", "semget"),
+    (ipc::MESSAGES, "message queue", "msgget"),
+    (ipc::POSIX_QUEUE, "POSIX queue", "mq_open"),
+    (ipc::POSIX_MEMORY, "POSIX shared memory", "shm_open"),
+    (ipc::POSIX_SEMAPHORE, "POSIX semaphore", "sem_open"),
+];
+
+/// An object that exists.
+#[derive(Debug, PartialEq, Eq)]
+struct Object {
+    kind: u64,
+    name: IpcName,
+    bytes: Option<u64>,
+}
+
+/// What a process has left behind.
+pub struct Left<'a> {
+    objects: Vec<Object>,
+    calls: Vec<IpcCall>,
+    account: Option<&'a IpcCalls>,
+}
+
+impl<'a> Left<'a> {
+    /// Lists it, and removes what outlives the namespace. None where there is nothing, or nothing was to be looked at; what was not
+    /// seen is added to `losses`.
+    pub fn of(
+        steering: &'a Steering,
+        process: &Process,
+        counters: &ProcessRecord,
+        losses: &mut Vec<Loss>,
+    ) -> Option<Self> {
+        // A child's are in the test's namespace, and may be in use there.
+        let held = process.held.as_ref()?;
+        let mut objects = Vec::new();
+        match held.ipc() {
+            None => {}
+            Some(Ok(namespace)) => {
+                let listed =
+                    sys::in_ipc_namespace(namespace.as_fd(), listed::objects).and_then(|listed| listed);
+                match listed {
+                    Ok(listed) => objects = listed,
+                    Err(error) => losses.push(Loss::Ipc { reason: error.to_string() }),
+                }
+            }
+            Some(Err(error)) => losses.push(Loss::Ipc { reason: error.to_string() }),
+        }
+        let account = steering.kernel().and_then(|kernel| kernel.ipc_calls()?.as_ref().ok());
+        if counters[process::LOST_IPC_CALLS] > 0 {
+            losses.push(Loss::IpcCalls { count: counters[process::LOST_IPC_CALLS] });
+        }
+        let calls = match account {
+            Some(account) if counters[process::IPC_CALLS] > 0 => account.of(process.pid),
+            _ => Vec::new(),
+        };
+        objects.extend(names::removed(process.pid, &calls));
+        objects.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
+        (!objects.is_empty()).then_some(Self { objects, calls, account })
+    }
+
+    /// Says where the objects come from. Their call stacks are added to `stacks`.
+    pub fn describe(
+        self,
+        now: &[Mapping],
+        before: &[Mapping],
+        stacks: &mut Vec<CallStack>,
+    ) -> Vec<IpcObject<usize>> {
+        let code = Code::of(now, before);
+        let mut stack = |call: &IpcCall| {
+            let mut rows = self.account?.rows().borrow_mut();
+            let mut row = |address: u64| {
+                let mapping = now.iter().find(|mapping| mapping.range.contains(&address))?;
+                rows.find(&mapping.path, address - mapping.range.start + mapping.offset)
+            };
+            stacks.push(CallStack { frames: code.plausible(stack::unwind(&call.place, &mut row)) });
+            Some(stacks.len() - 1)
+        };
+        let describe = |object: Object| {
+            let call = self.calls.iter().find(|call| call.kind == object.kind && made(call, &object.name));
+            let (_, kind, function) = KINDS[object.kind as usize - 1];
+            IpcObject {
+                kind,
+                name: object.name,
+                bytes: object.bytes,
+                call: call.map(|_| function),
+                stack: call.and_then(&mut stack),
+            }
+        };
+        self.objects.into_iter().map(describe).collect()
+    }
+}
+
+/// Whether a call has made the object of this name.
+fn made(call: &IpcCall, name: &IpcName) -> bool {
+    match name {
+        IpcName::Id { id, .. } => call.which == u64::from(id.cast_unsigned()),
+        IpcName::Name(name) => String::from_utf8_lossy(&call.name) == name[1..],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_in_the_order_of_their_numbers() {
+        assert!(KINDS.iter().zip(1..).all(|((kind, ..), number)| *kind == number));
+    }
+}
