@@ -56,7 +56,8 @@ fn arguments(ctx: &ProbeContext) -> [u64; 3] {
     // read at its own fixed offset; an ordinary read may become one at an offset that depends.
     unsafe {
         let regs = ctx.regs;
-        [&raw const (*regs).rdi, &raw const (*regs).rsi, &raw const (*regs).rdx].map(|word| word.read_volatile())
+        [&raw const (*regs).rdi, &raw const (*regs).rsi, &raw const (*regs).rdx]
+            .map(|word| word.read_volatile())
     }
 }
 
