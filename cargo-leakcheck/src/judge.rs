@@ -8,6 +8,7 @@
 //!    seen may hold more of them, or the reference that makes one of them reachable;
 //! 4. otherwise each limit that is exceeded is a reason for *leaks*, and without one the test is *clean*.
 
+mod left;
 mod noise;
 
 #[cfg(test)]
@@ -15,8 +16,7 @@ mod tests;
 
 use crate::error::Exit;
 use crate::model::{
-    Budget, CheckedTest, Descriptor, Finding, FindingKind, Frame, Judged, Left, Measure, Outcome, Totals,
-    Verdict, count,
+    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Left, Measure, Outcome, Totals, Verdict, count,
 };
 use crate::options::{Count, JudgeOptions};
 use crate::snapshot::Loss;
@@ -32,12 +32,12 @@ pub fn judge(
     outcome: &Outcome,
     should_panic: bool,
     mut findings: Vec<Finding<Vec<Frame>>>,
-    Left { mut descriptors, ipc }: Left,
+    mut left: Left<Vec<Frame>>,
     losses: Vec<Loss>,
     options: &JudgeOptions,
 ) -> Judged {
     findings.retain(|finding| !noise::is_symbolizer_cache(finding));
-    descriptors.iter_mut().for_each(|descriptor| descriptor.once = noise::is_once(descriptor));
+    left.descriptors.iter_mut().for_each(|descriptor| descriptor.once = noise::is_once(descriptor));
     let totals = totals(&findings);
     let verdict = if let Outcome::NotStarted { reason } = outcome {
         Verdict::NotChecked(reason.clone())
@@ -47,8 +47,7 @@ pub fn judge(
         Verdict::Incomplete(losses.clone())
     } else {
         let mut reasons = exceeded(budget, &totals, options.count);
-        reasons.extend(over_descriptors(budget.fds.or(options.fds), &descriptors));
-        reasons.extend(over_ipc(budget.ipc.unwrap_or(options.ipc), ipc.len() as u64));
+        reasons.extend(left::exceeded(budget, &left, options));
         if options.count_bad_frees {
             reasons.extend(bad_frees(&findings));
         }
@@ -56,7 +55,7 @@ pub fn judge(
     };
     let passed = *outcome == Outcome::Passed;
     let counts = (passed || options.count_failed) && (!should_panic || options.count_should_panic);
-    Judged { findings, totals, descriptors, ipc, files: None, losses, verdict, counts }
+    Judged { findings, totals, left, files: None, losses, verdict, counts }
 }
 
 /// The exit code of a run whose tests these are; the run itself went well. Tests that did not start
@@ -108,16 +107,7 @@ fn totals(findings: &[Finding<Vec<Frame>>]) -> Totals {
 /// shown, and is within that), or with [`Count::Outstanding`] nothing alive. Without `bytes` and `blocks` a
 /// budget that limits something else still allows no byte lost.
 fn exceeded(budget: &Budget, totals: &Totals, counted: Count) -> Vec<String> {
-    let Budget {
-        bytes,
-        blocks,
-        reachable_bytes,
-        reachable_blocks,
-        outstanding_bytes,
-        fds: _,
-        ipc: _,
-        ignore: _,
-    } = *budget;
+    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, .. } = *budget;
     let lost = totals.definitely_lost + totals.indirectly_lost;
     let outstanding = lost + totals.possibly_lost + totals.still_reachable;
     let limits = [bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes];
@@ -161,22 +151,6 @@ fn over_bytes(limit: u64, measure: Measure, text: &str) -> Option<String> {
 fn over_blocks(limit: u64, measure: Measure, what: &str) -> Option<String> {
     let (blocks, budget) = (count(measure.blocks, "block"), count(limit, "block"));
     (measure.blocks > limit).then(|| format!("{blocks} {what} (budget {budget})"))
-}
-
-/// The reason if there are more descriptors than the limit.
-fn over_descriptors(limit: Option<u64>, descriptors: &[Descriptor<Vec<Frame>>]) -> Option<String> {
-    let limit = limit?;
-    let open = descriptors
-        .iter()
-        .filter(|descriptor| !descriptor.once)
-        .map(|descriptor| descriptor.numbers.len() as u64)
-        .sum();
-    (open > limit).then(|| format!("{} left open (budget {limit})", count(open, "descriptor")))
-}
-
-/// The reason if there are more IPC objects than the limit.
-fn over_ipc(limit: u64, left: u64) -> Option<String> {
-    (left > limit).then(|| format!("{} left (budget {limit})", count(left, "IPC object")))
 }
 
 /// One reason for each kind of bad free there is.

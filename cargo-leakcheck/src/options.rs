@@ -125,6 +125,8 @@ pub struct TraceOptions {
     pub ipc: bool,
     /// Give tests (no program of `exec`) temporary directories of their own, and say what is left there.
     pub files: bool,
+    /// Look at processes, threads and timers that are left behind.
+    pub children: bool,
     /// Entries of the block table.
     pub max_blocks: u32,
     /// Entries of the stack table.
@@ -154,6 +156,10 @@ pub struct JudgeOptions {
     pub fds: Option<u64>,
     /// IPC objects that a test without a limit of its own may leave behind.
     pub ipc: u64,
+    /// The same of child processes that it may leave.
+    pub children: Option<u64>,
+    /// The same of threads that it may leave running.
+    pub threads: Option<u64>,
 }
 
 /// What counts against the default budget of 0 bytes.

@@ -223,7 +223,7 @@ fn examine(
     let Explained { mut findings, left, mut losses } = explain(memory, symbolizer, options, progress);
     for Child { process, snapshot } in traced.children {
         let process: Arc<str> = own.shown(&process).into();
-        // Its descriptors have ended with it, and IPC objects are in the test's namespace.
+        // Its descriptors and threads have ended with it, and IPC objects are in the test's namespace.
         let child = explain(snapshot, symbolizer, options, progress);
         findings
             .extend(child.findings.into_iter().map(|it| Finding { process: Some(process.clone()), ..it }));
@@ -232,8 +232,12 @@ fn examine(
     }
     findings.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
     // A program may have descriptors until it ends, as it may have blocks that it can still reach.
-    let fds = options.judge.fds.or((test.window == Window::TestBody).then_some(0));
-    let how = JudgeOptions { fds, ..options.judge };
+    let none = (test.window == Window::TestBody).then_some(0);
+    let how = JudgeOptions {
+        fds: options.judge.fds.or(none),
+        children: options.judge.children.or(none),
+        ..options.judge
+    };
     let panics = test.should_panic;
     let memory = judge::judge(&test.budget, &outcome, panics, findings, left, losses, &how);
     let memory = Judged { files, ..memory };
@@ -243,7 +247,7 @@ fn examine(
 /// What is known of one process.
 struct Explained {
     findings: Vec<Finding<Vec<Frame>>>,
-    left: Left,
+    left: Left<Vec<Frame>>,
     losses: Vec<Loss>,
 }
 
@@ -260,10 +264,7 @@ fn explain(
     if options.report.timings {
         progress.print(&timings(snapshot.taken_in, start.elapsed()));
     }
-    let left = Left {
-        descriptors: symbolizer.explain_descriptors(&snapshot),
-        ipc: symbolizer.explain_ipc(&snapshot),
-    };
+    let left = symbolizer.explain_left(&snapshot);
     let findings = symbolizer.explain(&snapshot, findings);
     Explained { findings, left, losses: snapshot.losses }
 }

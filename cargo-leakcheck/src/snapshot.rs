@@ -18,14 +18,12 @@ pub use references::{Reference, References};
 pub struct Snapshot {
     /// Every block alive at exit, also those allocated outside the window, by ascending address.
     pub blocks: Blocks,
-    /// The call stacks that blocks, bad frees, descriptors and IPC objects refer to by index.
+    /// The call stacks that blocks, bad frees and what is left in the kernel refer to by index.
     pub stacks: Vec<CallStack>,
     /// Frees of addresses that were not allocated, in the order seen.
     pub bad_frees: Vec<BadFree>,
-    /// Descriptors that are open, of files that were made in the window, by their numbers.
-    pub descriptors: Vec<model::Descriptor<usize>>,
-    /// IPC objects that are there.
-    pub ipc: Vec<model::IpcObject<usize>>,
+    /// What it has left in the kernel: of descriptors, those of files that were made in the window.
+    pub left: model::Left<usize>,
     /// What it has left in its temporary directory; none where it had none of its own.
     pub files: Option<model::LeftFiles>,
     /// What was mapped where; a module that was unloaded stays listed after those alive.
@@ -197,6 +195,12 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
+    /// Processes and threads that found no room.
+    #[error("{} of processes or threads not recorded because their table is full; use --max-threads", model::count(*.count, "start"))]
+    Started {
+        /// How many.
+        count: u64,
+    },
     /// The descriptors of the process were not listed.
     #[error("its open descriptors could not be listed: {reason}")]
     Descriptors {
@@ -311,6 +315,7 @@ mod tests {
             (Loss::Threads { count: 2 }, "--max-threads"),
             (Loss::BadFrees { count: 2 }, "--max-bad-frees"),
             (Loss::Files { count: 2 }, "--max-files"),
+            (Loss::Started { count: 2 }, "--max-threads"),
         ] {
             assert!(text(loss).ends_with(option));
         }

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 9;
+pub const ABI_VERSION: u32 = 10;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -133,8 +133,12 @@ pub mod process {
     pub const IPC_CALLS: usize = 18;
     /// Such calls lost because their table was full.
     pub const LOST_IPC_CALLS: usize = 19;
+    /// Processes and threads started in the window.
+    pub const STARTED: usize = 20;
+    /// Such processes and threads, and descendants of them, lost because their table was full.
+    pub const LOST_STARTED: usize = 21;
     /// Number of words.
-    pub const WORDS: usize = 20;
+    pub const WORDS: usize = 22;
 }
 
 /// Words of a thread record.
@@ -278,4 +282,39 @@ pub mod ipc {
         let step = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
         name.iter().fold(0xcbf2_9ce4_8422_2325, step)
     }
+}
+
+/// Words of the record of a process or thread that was started in the window, or of a process that descends
+/// from such a process: that of a file, with the place where the test has called the system, and two words of its own.
+pub mod started {
+    /// Process id of the test; the new process's or thread's own id is in the upper half.
+    pub const OWNER: usize = super::file::MAKER;
+    /// 1 for a thread of the test's own process.
+    pub const IS_THREAD: usize = super::file::CALL;
+    /// Number of words.
+    pub const WORDS: usize = super::file::WORDS;
+}
+
+/// Words of what the kernel side has to know of the kernel's own types: offsets in bytes.
+pub mod layout {
+    /// `task_struct.pid`.
+    pub const TASK_ID: usize = 0;
+    /// `task_struct.tgid`.
+    pub const TASK_PROCESS: usize = 1;
+    /// `task_struct.thread_pid`.
+    pub const TASK_NUMBERS: usize = 2;
+    /// `pid.level`.
+    pub const LEVEL: usize = 3;
+    /// `pid.numbers`.
+    pub const NUMBERS: usize = 4;
+    /// The size of one of those.
+    pub const NUMBER_SIZE: usize = 5;
+    /// `upid.nr`.
+    pub const NUMBER: usize = 6;
+    /// `upid.ns`.
+    pub const NUMBER_NAMESPACE: usize = 7;
+    /// `pid_namespace.ns.inum`.
+    pub const NAMESPACE_INODE: usize = 8;
+    /// Number of words.
+    pub const WORDS: usize = 9;
 }

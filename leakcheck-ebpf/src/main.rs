@@ -17,6 +17,7 @@ mod lookup;
 mod maps;
 mod outer;
 mod record;
+mod started;
 
 use aya_ebpf::macros::{raw_tracepoint, uprobe, uretprobe};
 use aya_ebpf::programs::{ProbeContext, RawTracePointContext, RetProbeContext};
@@ -88,6 +89,20 @@ pub fn ipc(ctx: ProbeContext) -> u32 {
 #[raw_tracepoint(tracepoint = "kmem_cache_alloc")]
 pub fn make(ctx: RawTracePointContext) -> i32 {
     file::made(&ctx);
+    0
+}
+
+/// A process or thread is about to start.
+#[raw_tracepoint(tracepoint = "sched_process_fork")]
+pub fn start(ctx: RawTracePointContext) -> i32 {
+    started::starts(&ctx);
+    0
+}
+
+/// A process or thread is no more: nobody can wait for it.
+#[raw_tracepoint(tracepoint = "sched_process_free")]
+pub fn release(ctx: RawTracePointContext) -> i32 {
+    started::released(&ctx);
     0
 }
 

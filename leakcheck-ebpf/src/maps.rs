@@ -5,7 +5,9 @@ use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
-use leakcheck_common::{LOG_PAGE_WORDS, WINDOW_BITS, bad_free, block, file, ipc, process, stack, thread};
+use leakcheck_common::{
+    LOG_PAGE_WORDS, WINDOW_BITS, bad_free, block, file, ipc, layout, process, stack, started, thread,
+};
 
 /// Thread id to thread record; made and removed by the tracer.
 #[map]
@@ -77,9 +79,18 @@ pub static IPC: HashMap<[u64; 2], [u64; ipc::WORDS]> = HashMap::with_max_entries
 #[map]
 pub static EMPTY_IPC: Array<[u64; ipc::WORDS]> = Array::with_max_entries(1, 0);
 
+/// Processes and threads that tests have started, by their ids in the kernel's own namespace.
+#[map]
+pub static STARTED: HashMap<u32, [u64; started::WORDS]> =
+    HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
+
+/// Where the kernel's own types have what is needed of them.
+#[map]
+pub static LAYOUT: Array<[u64; layout::WORDS]> = Array::with_max_entries(1, 0);
+
 /// Device and inode of the tracer's process id namespace.
 #[map]
-static PID_NAMESPACE: Array<[u64; 2]> = Array::with_max_entries(1, 0);
+pub static PID_NAMESPACE: Array<[u64; 2]> = Array::with_max_entries(1, 0);
 
 /// The version of the records; the tracer refuses another one.
 #[unsafe(no_mangle)]

@@ -36,6 +36,8 @@
 /// | `outstanding_bytes` | bytes not freed when the process ends, whatever refers to them | number or size |
 /// | `fds` | descriptors left open when the process ends | number |
 /// | `ipc` | IPC objects left behind when the process ends | number |
+/// | `children` | child processes left running or not waited for | number |
+/// | `threads` | threads left running | number |
 /// | `ignore` | nothing: leaks are reported, but do not count | the reason, one line |
 ///
 /// A number is an integer literal without suffix. A size is a string with a whole number and one of the

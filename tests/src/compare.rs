@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use camino::Utf8Path;
 
-use crate::fixture::{Expected, ExpectedLeft, ExpectedOpen, ExpectedTest, Fixture};
-use crate::marker::{Amount, KINDS, Kind};
-use crate::report::{Descriptor, Finding, IpcObject, Report, Site, Test};
+use crate::fixture::{Expected, ExpectedLeft, ExpectedObject, ExpectedOpen, ExpectedTest, Fixture};
+use crate::marker::{Amount, KINDS, Kind, Remains};
+use crate::report::{Descriptor, Finding, IpcObject, Kernel, Report, Site, Test};
 
 /// Differences between a whole report and a fixture, one a line; empty when they agree.
 pub fn report(expected: &Fixture, found: &Report) -> String {
@@ -68,10 +68,14 @@ pub fn test(expected: &ExpectedTest, found: &Test) -> String {
     }
     descriptors(&expected.descriptors, &found.kernel.descriptors, &mut lines);
     ipc(&expected.ipc, &found.kernel.ipc, &mut lines);
-    let left = found.temporary_files.as_ref().map(|files| files.count);
+    left(&expected.left, &found.kernel, &mut lines);
+    if found.kernel.timers.len() != expected.timers {
+        lines.push(format!("timers: {:?} instead of {}", found.kernel.timers, expected.timers));
+    }
+    let files = found.temporary_files.as_ref().map(|files| files.count);
     // A program of `exec` has no directory of its own.
     let own = !found.package.is_empty();
-    if left != own.then_some(expected.files) {
+    if files != own.then_some(expected.files) {
         lines.push(format!("temporary files: {:?} instead of {}", found.temporary_files, expected.files));
     }
     if lines.is_empty() {
@@ -153,9 +157,9 @@ fn descriptors(expected: &[ExpectedOpen], found: &[Descriptor], lines: &mut Vec<
     }));
 }
 
-fn ipc(expected: &[ExpectedLeft], found: &[IpcObject], lines: &mut Vec<String>) {
+fn ipc(expected: &[ExpectedObject], found: &[IpcObject], lines: &mut Vec<String>) {
     let mut found: Vec<&IpcObject> = found.iter().collect();
-    for ExpectedLeft { what, file, line } in expected {
+    for ExpectedObject { what, file, line } in expected {
         let fits = |found: &&IpcObject| {
             let at = if what.has_line {
                 is_at(file, *line, found.site.as_ref())
@@ -174,6 +178,41 @@ fn ipc(expected: &[ExpectedLeft], found: &[IpcObject], lines: &mut Vec<String>) 
         }
     }
     lines.extend(found.iter().take(5).map(|found| format!("extra IPC object: {found:?}")));
+}
+
+/// A process or thread: what it is, its words, where it was started, and all that is known of it.
+type Leftover<'a> = (Remains, &'a str, Option<&'a Site>, String);
+
+fn left(expected: &[ExpectedLeft], kernel: &Kernel, lines: &mut Vec<String>) {
+    let children = kernel.children.iter().map(|child| {
+        let what = if child.state == "zombie" { Remains::Zombie } else { Remains::Running };
+        (what, child.command.as_str(), child.site.as_ref(), format!("{child:?}"))
+    });
+    let threads = kernel
+        .threads
+        .iter()
+        .map(|thread| (Remains::Thread, thread.name.as_str(), thread.site.as_ref(), format!("{thread:?}")));
+    let mut found: Vec<Leftover> = children.chain(threads).collect();
+    for ExpectedLeft { what, at } in expected {
+        let fits = |(is, words, site, _): &Leftover| {
+            *is == what.what
+                && what.word.as_ref().is_none_or(|word| words.contains(word.as_str()))
+                && at.as_ref().map_or(site.is_none(), |(file, line)| is_at(file, *line, *site))
+        };
+        let Some(times) = what.times else {
+            found.retain(|found| !fits(found));
+            continue;
+        };
+        let missing = (0..times).filter(|_| {
+            let place = found.iter().position(fits);
+            place.map(|place| found.swap_remove(place)).is_none()
+        });
+        match missing.count() {
+            0 => {}
+            missing => lines.push(format!("missing: {missing} of {what:?} at {at:?}")),
+        }
+    }
+    lines.extend(found.into_iter().take(5).map(|(_, _, _, found)| format!("extra: {found}")));
 }
 
 fn fits(expected: &Expected, found: &Finding) -> bool {

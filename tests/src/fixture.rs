@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use crate::marker::{Amount, Announced, Body, Kind, Left, Open, Rerun};
+use crate::marker::{Amount, Announced, Body, Kind, Left, Object, Open, Remains, Rerun};
 use crate::source::{Placed, Source};
 
 /// Binary and name of a test.
@@ -35,13 +35,22 @@ pub struct ExpectedOpen {
 
 /// IPC objects that must be left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExpectedLeft {
+pub struct ExpectedObject {
     /// What the comment announces.
-    pub what: Left,
+    pub what: Object,
     /// The file, from the crate's folder on.
     pub file: Utf8PathBuf,
     /// The line, from 1.
     pub line: usize,
+}
+
+/// Processes or threads that must be left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpectedLeft {
+    /// What the comment announces.
+    pub what: Left,
+    /// The file and the line, from 1; none where nobody sees where they were started.
+    pub at: Option<(Utf8PathBuf, usize)>,
 }
 
 /// What one test must come to.
@@ -52,7 +61,11 @@ pub struct ExpectedTest {
     /// Whole list of descriptors left open.
     pub descriptors: Vec<ExpectedOpen>,
     /// Whole list of IPC objects left behind.
-    pub ipc: Vec<ExpectedLeft>,
+    pub ipc: Vec<ExpectedObject>,
+    /// Whole list of processes and threads left.
+    pub left: Vec<ExpectedLeft>,
+    /// Timers left.
+    pub timers: usize,
     /// Files left in its temporary directory.
     pub files: u64,
     /// As the report says it; by default `passed`.
@@ -65,14 +78,15 @@ pub struct ExpectedTest {
 
 impl ExpectedTest {
     /// The verdict: by default, a test leaks when bytes are definitely or indirectly lost, or descriptors
-    /// or IPC objects left.
+    /// or IPC objects or child processes left.
     pub fn verdict(&self) -> &str {
         let lost = |expected: &Expected| {
             matches!(expected.what.kind, Kind::DefinitelyLost | Kind::IndirectlyLost)
                 && matches!(expected.what.amount, Amount::Exactly { bytes: 1.., .. })
         };
         let open = self.descriptors.iter().any(|open| !open.what.once);
-        let leaks = self.findings.iter().any(lost) || open || !self.ipc.is_empty();
+        let child = self.left.iter().any(|left| left.what.what != Remains::Thread);
+        let leaks = self.findings.iter().any(lost) || open || !self.ipc.is_empty() || child;
         let by_default = if leaks { "leaks" } else { "clean" };
         self.verdict.as_deref().unwrap_or(by_default)
     }
@@ -218,9 +232,13 @@ impl Builder {
             Body::Open(what) => {
                 test.descriptors.push(ExpectedOpen { what, file: file.to_owned(), line: placed.line });
             }
-            Body::Left(what) => {
-                test.ipc.push(ExpectedLeft { what, file: file.to_owned(), line: placed.line });
+            Body::Object(what) => {
+                test.ipc.push(ExpectedObject { what, file: file.to_owned(), line: placed.line });
             }
+            Body::Left(what) => {
+                test.left.push(ExpectedLeft { what, at: Some((file.to_owned(), placed.line)) });
+            }
+            Body::Timers(timers) => test.timers = timers,
             Body::Outcome(outcome) => test.outcome = Some(outcome),
             Body::Verdict(verdict) => test.verdict = Some(verdict),
             Body::Files(count) => test.files = count,

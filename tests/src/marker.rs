@@ -81,13 +81,37 @@ pub struct Open {
 
 /// IPC objects left behind that a comment announces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Object {
     /// What they are, as the report names it.
     pub kind: String,
     /// How many.
     pub times: usize,
     /// Whether the line that made them is known.
     pub has_line: bool,
+}
+
+/// What of a test a comment announces to be left running or waiting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What it is.
+    pub what: Remains,
+    /// A word of its command line, or of a thread's name.
+    pub word: Option<String>,
+    /// How many; none for any number, also none.
+    pub times: Option<usize>,
+    /// The process that has started it is gone: without eBPF nobody knows whose it is.
+    pub orphaned: bool,
+}
+
+/// What can be left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remains {
+    /// A process that runs.
+    Running,
+    /// A process that has ended, and was not waited for.
+    Zombie,
+    /// A thread.
+    Thread,
 }
 
 /// How a crate is run: more arguments for the tool, and variables in its environment.
@@ -107,7 +131,11 @@ pub enum Body {
     /// Descriptors with their site at the comment's line.
     Open(Open),
     /// IPC objects with their site at the comment's line, or, above a test, without one.
+    Object(Object),
+    /// A process or thread with its site at the comment's line.
     Left(Left),
+    /// How many timers the test leaves.
+    Timers(usize),
     /// The test's outcome.
     Outcome(String),
     /// The test's verdict.
@@ -184,6 +212,7 @@ fn body(text: &str) -> Result<Body, String> {
             "outcome" => one_of(&["passed", "failed", "signalled", "timed_out"]).map(Body::Outcome),
             "verdict" => one_of(&["clean", "leaks", "incomplete", "not_checked", "any"]).map(Body::Verdict),
             "files" => value.parse().map(Body::Files).map_err(|problem| format!("`{value}`: {problem}")),
+            "timers" => number(value).map(Body::Timers),
             "findings" => one_of(&["any"]).map(|_| Body::FindingsAny),
             "crate exit" => number(value).map(Body::CrateExit),
             "crate args" => Ok(Body::CrateArgs(value.split_whitespace().map(str::to_owned).collect())),
@@ -198,11 +227,32 @@ fn body(text: &str) -> Result<Body, String> {
         return open(words).map(Body::Open);
     }
     if name == "left" {
-        return left(words).map(Body::Left);
+        return object(words).map(Body::Object);
+    }
+    match (name, words) {
+        ("child", ["running", rest @ ..]) => return left(Remains::Running, rest).map(Body::Left),
+        ("child", ["zombie", rest @ ..]) => return left(Remains::Zombie, rest).map(Body::Left),
+        ("child", _) => return Err("a child is `running` or a `zombie`".into()),
+        ("thread", rest) => return left(Remains::Thread, rest).map(Body::Left),
+        _ => {}
     }
     let (_, kind) =
         *KINDS.iter().find(|(known, _)| *known == name).ok_or(format!("`{name}` is not known"))?;
     finding(kind, words).map(Body::Finding)
+}
+
+fn left(what: Remains, words: &[&str]) -> Result<Left, String> {
+    let mut left = Left { what, word: None, times: Some(1), orphaned: false };
+    for word in words {
+        match word.strip_prefix('x').and_then(|times| times.parse().ok()) {
+            Some(times) => left.times = Some(times),
+            None if *word == "any" => left.times = None,
+            None if *word == "orphaned" => left.orphaned = true,
+            None if left.word.is_none() => left.word = Some((*word).to_owned()),
+            None => return Err(format!("`{word}` is not known")),
+        }
+    }
+    Ok(left)
 }
 
 fn open(words: &[&str]) -> Result<Open, String> {
@@ -232,7 +282,7 @@ fn open(words: &[&str]) -> Result<Open, String> {
     }
 }
 
-fn left(mut words: &[&str]) -> Result<Left, String> {
+fn object(mut words: &[&str]) -> Result<Object, String> {
     let has_line = match words {
         [rest @ .., "without", "a", "line"] => {
             words = rest;
@@ -250,7 +300,7 @@ fn left(mut words: &[&str]) -> Result<Left, String> {
     if words.is_empty() {
         return Err("the kind of object is missing".into());
     }
-    Ok(Left { kind: words.join(" "), times, has_line })
+    Ok(Object { kind: words.join(" "), times, has_line })
 }
 
 fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
@@ -366,11 +416,26 @@ mod tests {
 
     #[test]
     fn ipc_objects() {
-        let left = |kind: &str, times, has_line| Body::Left(Left { kind: kind.into(), times, has_line });
+        let object =
+            |kind: &str, times, has_line| Body::Object(Object { kind: kind.into(), times, has_line });
         let body = |line| Marker::find(line).unwrap().unwrap().1.body;
-        assert_eq!(body("//~ left shared memory"), left("shared memory", 1, true));
-        assert_eq!(body("//~ left POSIX queue x3"), left("POSIX queue", 3, true));
-        assert_eq!(body("//~ left semaphore set x2 without a line"), left("semaphore set", 2, false));
+        assert_eq!(body("//~ left shared memory"), object("shared memory", 1, true));
+        assert_eq!(body("//~ left POSIX queue x3"), object("POSIX queue", 3, true));
+        assert_eq!(body("//~ left semaphore set x2 without a line"), object("semaphore set", 2, false));
+    }
+
+    #[test]
+    fn what_is_left() {
+        let left = |what, word: Option<&str>, times| {
+            Body::Left(Left { what, word: word.map(str::to_owned), times, orphaned: false })
+        };
+        let body = |line| Marker::find(line).unwrap().unwrap().1.body;
+        assert_eq!(body("//~ child running sleep x2"), left(Remains::Running, Some("sleep"), Some(2)));
+        assert_eq!(body("//~ child zombie"), left(Remains::Zombie, None, Some(1)));
+        assert_eq!(body("//~ thread pool any"), left(Remains::Thread, Some("pool"), None));
+        let Body::Left(orphaned) = body("//~ child running x3 orphaned") else { panic!() };
+        assert!(orphaned.orphaned && orphaned.times == Some(3) && orphaned.word.is_none());
+        assert_eq!(body("//~ timers: 2"), Body::Timers(2));
     }
 
     #[test]
@@ -401,6 +466,10 @@ mod tests {
             "//~ open file 2",
             "//~ open file two numbers",
             "//~ open file xy",
+            "//~ child",
+            "//~ child sleep",
+            "//~ thread a b",
+            "//~ timers: many",
             "//~ [] definitely_lost 1 bytes 1 block",
             "//~ [a definitely_lost 1 bytes 1 block",
             "//~ verdict: leak",

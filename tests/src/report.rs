@@ -104,6 +104,12 @@ pub struct Kernel {
     /// IPC objects left behind.
     #[serde(default)]
     pub ipc: Vec<IpcObject>,
+    /// Processes left.
+    pub children: Vec<Child>,
+    /// Threads left running.
+    pub threads: Vec<Thread>,
+    /// Timers left.
+    pub timers: Vec<Timer>,
 }
 
 /// An IPC object.
@@ -123,6 +129,43 @@ pub struct IpcObject {
     pub site: Option<Site>,
     /// The call stack.
     pub stack: Option<Vec<Frame>>,
+}
+
+/// A process.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Child {
+    /// Its id.
+    pub id: i32,
+    /// Its command line or name.
+    pub command: String,
+    /// `running` or `zombie`.
+    pub state: String,
+    /// The innermost frame of the user's own code, if there is one.
+    pub site: Option<Site>,
+    /// The call stack.
+    pub stack: Option<Vec<Frame>>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Thread {
+    /// Its name.
+    pub name: String,
+    /// The innermost frame of the user's own code, if there is one.
+    pub site: Option<Site>,
+    /// Where it was started.
+    pub stack: Option<Vec<Frame>>,
+    /// Where it was.
+    pub now: Option<Vec<Frame>>,
+}
+
+/// A timer.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Timer {
+    /// The name of its clock.
+    pub clock: String,
+    /// What it does.
+    pub notify: String,
 }
 
 /// Descriptors of one file.

@@ -74,8 +74,12 @@ impl Reader {
         }
         for mut placed in self.waiting.drain(..) {
             let speaks_of_test = match &placed.marker.body {
-                Body::Outcome(_) | Body::Verdict(_) | Body::FindingsAny | Body::Files(_) => true,
-                Body::Left(left) => !left.has_line,
+                Body::Outcome(_)
+                | Body::Verdict(_)
+                | Body::FindingsAny
+                | Body::Files(_)
+                | Body::Timers(_) => true,
+                Body::Object(object) => !object.has_line,
                 _ => false,
             };
             if speaks_of_test {

@@ -14,7 +14,8 @@ const AFTER_HELP: &str = "\
 Each test runs in a process of its own. Blocks that it allocated and that are left when the process
 ends are definitely lost, indirectly lost, possibly lost or still reachable. A test fails when it loses
 more than its budget: 0 bytes, or what #[leak_budget] says. It fails as well when it leaves descriptors
-open or IPC objects behind that it has made; looking at them needs eBPF, and root for IPC namespaces.
+open or IPC objects behind that it has made, or child processes running or not waited for. Looking at
+descriptors needs eBPF, IPC namespaces need root.
 
 Exit codes: 0 clean, 1 tests failed, 2 leaks only, 3 both, 4 no tests ran, 10 incomplete,
 11 the tool could not do its work, 12 the build failed.";
@@ -208,6 +209,15 @@ pub struct RunArgs {
     /// No temporary directories of their own for tests
     #[arg(long)]
     pub no_files: bool,
+    /// Children that a test may leave running or not waited for, unless it has a limit of its own [default: 0; none for whole programs]
+    #[arg(long, value_name = "N")]
+    pub children: Option<u64>,
+    /// Do not look at children, threads and timers that are left, and end what has left the test's group only with the run
+    #[arg(long, conflicts_with_all = ["children", "threads"])]
+    pub no_children: bool,
+    /// Threads that a test may leave running, unless it has a limit of its own [default: none]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<u64>,
     /// Write a JUnit report
     #[arg(long, value_name = "PATH")]
     pub junit: Option<Utf8PathBuf>,
@@ -235,7 +245,7 @@ pub struct RunArgs {
     /// Different call stacks of a run (uprobe recorder)
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = table_size())]
     pub max_stacks: u32,
-    /// Threads that can be alive at a time, over all running tests
+    /// Threads (and, in another table, processes and threads that tests have started) that can be alive at a time, over all running tests
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
     pub max_threads: u32,
     /// Bad frees remembered at a time, over all running tests (uprobe recorder)

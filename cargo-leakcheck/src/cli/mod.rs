@@ -153,6 +153,7 @@ fn run(
         descriptors: !run.no_fds,
         ipc: !run.no_ipc,
         files: !run.no_files,
+        children: !run.no_children,
         max_blocks: run.max_blocks,
         max_stacks: run.max_stacks,
         max_threads: run.max_threads,
@@ -170,6 +171,8 @@ fn run(
         count_bad_frees: run.deny_bad_frees,
         fds: run.fds,
         ipc: run.ipc,
+        children: run.children,
+        threads: run.threads,
     };
     let report = ReportOptions {
         junit: run.junit.clone(),

@@ -130,6 +130,8 @@ fn defaults() {
         count_bad_frees: false,
         fds: None,
         ipc: 0,
+        children: None,
+        threads: None,
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.color, Color::Auto);
@@ -149,6 +151,10 @@ fn own_options() {
         "2",
         "--ipc",
         "3",
+        "--children",
+        "3",
+        "--threads",
+        "4",
         "--json",
         "-",
         "--junit",
@@ -168,6 +174,8 @@ fn own_options() {
         count_bad_frees: true,
         fds: Some(2),
         ipc: 3,
+        children: Some(3),
+        threads: Some(4),
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.json.unwrap(), "-");

@@ -9,11 +9,13 @@ mod files;
 mod ipc;
 mod layout;
 mod ledger;
+mod left;
 mod pages;
 mod proc;
 mod records;
 mod stacks;
 
+pub use left::{end_children, is_settled};
 pub use proc::{is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
 
 use std::collections::BTreeSet;
@@ -98,8 +100,8 @@ impl Threads {
 
 /// Takes the snapshot of a process all of whose threads are kept at their exits.
 ///
-/// A process whose window has left no block alive and no descriptor open and no IPC object, and that freed
-/// nothing it should not, needs no more than what its recorder says.
+/// A process whose window has left no block alive and nothing in the kernel, and that freed nothing it should
+/// not, needs no more than what its recorder says.
 pub fn take(steering: &Steering, process: &Process) -> Snapshot {
     let start = Instant::now();
     let snapshot = look_at(steering, process);
@@ -136,8 +138,13 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     }
     let opened = files::Opened::of(steering, process, &counters, &mut snapshot.losses);
     let nothing = !recorded.blocks.any_in_window() && recorded.bad_frees.is_empty() && interrupted.is_empty();
-    let left = ipc::Left::of(steering, process, &counters, &mut snapshot.losses);
-    if nothing && opened.is_none() && left.is_none() {
+    let ipc = ipc::Found::of(steering, process, &counters, &mut snapshot.losses);
+    let left = process
+        .seeks_left
+        .then(|| left::Found::of(steering, process, &threads, &counters, &mut snapshot.losses));
+    let no_stacks = ipc.is_none() && left.as_ref().is_none_or(left::Found::has_no_stacks);
+    if nothing && opened.is_none() && no_stacks {
+        snapshot.left = left.map(left::Found::plain).unwrap_or_default();
         return snapshot;
     }
     match mappings(reader) {
@@ -146,13 +153,19 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     }
     let (stacks, indices) = recorded.keys.read(&records, &snapshot.mappings, &process.history);
     snapshot.stacks = stacks;
-    if let Some(opened) = opened {
-        snapshot.descriptors =
-            opened.describe(&snapshot.mappings, &process.history, &threads, &mut snapshot.stacks);
-    }
+    let mut rows = steering.rows().borrow_mut();
     if let Some(left) = left {
-        snapshot.ipc = left.describe(&snapshot.mappings, &process.history, &mut snapshot.stacks);
+        snapshot.left = left.describe(&mut rows, &snapshot.mappings, &process.history, &mut snapshot.stacks);
     }
+    if let Some(opened) = opened {
+        snapshot.left.descriptors =
+            opened.describe(&mut rows, &snapshot.mappings, &process.history, &threads, &mut snapshot.stacks);
+    }
+    if let Some(ipc) = ipc {
+        snapshot.left.ipc =
+            ipc.describe(&mut rows, &snapshot.mappings, &process.history, &mut snapshot.stacks);
+    }
+    drop(rows);
     snapshot.bad_frees = recorded.bad_frees;
     for free in &mut snapshot.bad_frees {
         free.stack = free.stack.and_then(|key| indices[key]);

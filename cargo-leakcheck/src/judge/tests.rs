@@ -14,6 +14,8 @@ const OPTIONS: JudgeOptions = JudgeOptions {
     count_bad_frees: false,
     fds: Some(0),
     ipc: 0,
+    children: Some(0),
+    threads: None,
 };
 const OUTSTANDING: JudgeOptions = JudgeOptions { count: Count::Outstanding, ..OPTIONS };
 
@@ -256,16 +258,8 @@ fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> CheckedTest {
         stdio: Stdio::Captured,
     };
     let (totals, losses) = (Totals::default(), Vec::new());
-    let memory = Judged {
-        findings: Vec::new(),
-        totals,
-        descriptors: Vec::new(),
-        ipc: Vec::new(),
-        files: None,
-        losses,
-        verdict,
-        counts,
-    };
+    let left = Left::default();
+    let memory = Judged { findings: Vec::new(), totals, left, files: None, losses, verdict, counts };
     let (duration, output) = (Duration::ZERO, Output::default());
     CheckedTest { test, outcome, duration, output, recorded_by: Some(RecordedBy::Ledger), memory }
 }

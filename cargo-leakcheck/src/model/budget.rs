@@ -15,6 +15,10 @@ pub struct Budget {
     pub fds: Option<u64>,
     /// IPC objects left behind.
     pub ipc: Option<u64>,
+    /// Child processes left.
+    pub children: Option<u64>,
+    /// Threads left running.
+    pub threads: Option<u64>,
     /// Why this test's leaks are reported but not judged.
     pub ignore: Option<String>,
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Descriptor, IpcObject, LeftFiles, Measure, Ran};
+use super::{Left, LeftFiles, Measure, Ran};
 use crate::snapshot::{Before, Loss};
 
 /// What is wrong with some blocks. The words are those of `ARCHITECTURE.md`.
@@ -77,15 +77,6 @@ pub enum Verdict {
     NotChecked(String),
 }
 
-/// What a test has left in the kernel.
-#[derive(Clone, Debug, Default)]
-pub struct Left {
-    /// Descriptors left open, by their numbers.
-    pub descriptors: Vec<Descriptor<Vec<Frame>>>,
-    /// IPC objects left behind.
-    pub ipc: Vec<IpcObject<Vec<Frame>>>,
-}
-
 /// The judged memory of one test.
 #[derive(Clone, Debug)]
 pub struct Judged {
@@ -93,10 +84,8 @@ pub struct Judged {
     pub findings: Vec<Finding<Vec<Frame>>>,
     /// Sums over the findings.
     pub totals: Totals,
-    /// Descriptors left open, by their numbers.
-    pub descriptors: Vec<Descriptor<Vec<Frame>>>,
-    /// IPC objects left behind.
-    pub ipc: Vec<IpcObject<Vec<Frame>>>,
+    /// What it has left in the kernel.
+    pub left: Left<Vec<Frame>>,
     /// What it has left in its temporary directory; none where it had none of its own.
     pub files: Option<LeftFiles>,
     /// What was not seen.

@@ -11,6 +11,9 @@ pub struct Steered {
     pub ipc: Availability,
     /// Whether calls that make IPC objects were noted; never without eBPF.
     pub ipc_calls: Availability,
+    /// Whether processes and threads were looked at; without the kernel side's account, only those that
+    /// `/proc` shows as the test's.
+    pub children: Availability,
 }
 
 /// Whether something is checked.
@@ -31,6 +34,8 @@ pub enum Availability {
 const DESCRIPTORS: &str = "descriptors that are left open";
 const IPC: &str = "System V IPC objects and POSIX queues that are left behind";
 const SHARED: &str = "POSIX shared memory and semaphores that are left behind";
+const CHILDREN: &str = "children, threads and timers that are left behind";
+const ORPHANS: &str = "processes that have outlived the child that had started them";
 
 impl Steered {
     /// The public name of who it was.
@@ -56,6 +61,11 @@ impl Steered {
         if without || self.ipc_calls != Availability::Checked {
             off.push(SHARED);
         }
+        match self.children {
+            Availability::Off => off.push(CHILDREN),
+            Availability::Checked if !without => {}
+            Availability::Checked | Availability::Unavailable { .. } => off.push(ORPHANS),
+        }
         off
     }
 
@@ -71,6 +81,7 @@ impl Steered {
             ("descriptors", &self.descriptors),
             ("System V IPC and POSIX queues", &self.ipc),
             ("calls that make IPC objects", &self.ipc_calls),
+            ("what children have left", &self.children),
         ];
         let unavailable = parts.iter().filter_map(|(what, availability)| match availability {
             Availability::Unavailable { reason } => Some(format!("{what}: not available: {reason}")),
@@ -88,22 +99,23 @@ mod tests {
     #[test]
     fn what_is_not_available_is_said_once_and_the_rest_is_checked() {
         let reason = || Availability::Unavailable { reason: "no".into() };
-        let seen = |without_ebpf: Option<&str>, descriptors, ipc: Availability| {
+        let seen = |without_ebpf: Option<&str>, descriptors, ipc: Availability, children| {
             let ipc_calls = if ipc == Availability::Off { ipc.clone() } else { Availability::Checked };
             let without_ebpf = without_ebpf.map(str::to_owned);
-            let steered = Steered { without_ebpf, descriptors, ipc, ipc_calls };
+            let steered = Steered { without_ebpf, descriptors, ipc, ipc_calls, children };
             (steered.checks_off(), steered.note())
         };
         let (checked, off) = (|| Availability::Checked, || Availability::Off);
-        assert_eq!(seen(None, checked(), checked()), (vec![], None));
+        assert_eq!(seen(None, checked(), checked(), checked()), (vec![], None));
         // What the user has turned off is no news.
-        assert_eq!(seen(None, off(), off()), (vec![DESCRIPTORS, IPC, SHARED], None));
+        assert_eq!(seen(None, off(), off(), off()), (vec![DESCRIPTORS, IPC, SHARED, CHILDREN], None));
         let note = "System V IPC and POSIX queues: not available: no";
-        assert_eq!(seen(None, checked(), reason()), (vec![IPC], Some(note.into())));
-        let both = format!("descriptors: not available: no; {note}");
-        assert_eq!(seen(None, reason(), reason()), (vec![DESCRIPTORS, IPC], Some(both)));
-        let (off, note) = seen(Some("x"), Availability::Off, checked());
-        assert_eq!(off[2..], [DESCRIPTORS, SHARED]);
+        assert_eq!(seen(None, checked(), reason(), checked()), (vec![IPC], Some(note.into())));
+        let all =
+            format!("descriptors: not available: no; {note}; what children have left: not available: no");
+        assert_eq!(seen(None, reason(), reason(), reason()), (vec![DESCRIPTORS, IPC, ORPHANS], Some(all)));
+        let (off, note) = seen(Some("x"), Availability::Off, checked(), checked());
+        assert_eq!(off[2..], [DESCRIPTORS, SHARED, ORPHANS]);
         assert!(note.unwrap().ends_with(&format!("not checked: {}", off.join(", "))));
     }
 }

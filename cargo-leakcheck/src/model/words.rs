@@ -1,6 +1,10 @@
-/// A number of things in words: `1 block`, `2 blocks`.
+/// A number of things in words: `1 block`, `2 blocks`, `2 children`.
 pub fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+    match (number, noun) {
+        (1, noun) => format!("1 {noun}"),
+        (_, "child") => format!("{number} children"),
+        (_, noun) => format!("{number} {noun}s"),
+    }
 }
 
 /// The functions of the C library's allocator.

@@ -113,6 +113,8 @@ fn parse_text(text: &str) -> Result<(&str, Budget), String> {
                 "outstanding_bytes" => &mut budget.outstanding_bytes,
                 "fds" => &mut budget.fds,
                 "ipc" => &mut budget.ipc,
+                "children" => &mut budget.children,
+                "threads" => &mut budget.threads,
                 _ => return Err(format!("unknown limit {key:?} for `{name}`")),
             };
             set(limit, value.parse::<u64>().map_err(|error| format!("{line:?} of `{name}`: {error}"))?)
@@ -159,7 +161,7 @@ mod tests {
             record("krate::a::b\nbytes=0\nblocks=1\nreachable_bytes=2\nreachable_blocks=3\n").as_slice(),
             &record("krate::top\noutstanding_bytes=18446744073709551615\nignore=a=b, ünïcode\n"),
             &[0; 7],
-            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\n"),
+            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\nchildren=8\nthreads=9\n"),
             &[0; 9],
         ]
         .concat();
@@ -175,7 +177,14 @@ mod tests {
             ignore: Some("a=b, ünïcode".into()),
             ..Budget::default()
         };
-        let raw = Budget { bytes: Some(5), fds: Some(6), ipc: Some(7), ..Budget::default() };
+        let raw = Budget {
+            bytes: Some(5),
+            fds: Some(6),
+            ipc: Some(7),
+            children: Some(8),
+            threads: Some(9),
+            ..Budget::default()
+        };
         let expected = [("a::b", limits), ("top", ignored), ("r#mod::r#type", raw)];
         assert_eq!(records(&section), Ok(expected.map(|(name, budget)| (name.to_owned(), budget)).into()));
     }

@@ -24,8 +24,18 @@ pub fn print(tests: &[PlannedTest], out: &mut impl Write) -> io::Result<()> {
 }
 
 fn budget(budget: &Budget) -> String {
-    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, fds, ipc, ignore } =
-        budget;
+    let Budget {
+        bytes,
+        blocks,
+        reachable_bytes,
+        reachable_blocks,
+        outstanding_bytes,
+        fds,
+        ipc,
+        children,
+        threads,
+        ignore,
+    } = budget;
     let limits = [
         ("bytes", bytes),
         ("blocks", blocks),
@@ -34,6 +44,8 @@ fn budget(budget: &Budget) -> String {
         ("outstanding_bytes", outstanding_bytes),
         ("fds", fds),
         ("ipc", ipc),
+        ("children", children),
+        ("threads", threads),
     ];
     let mut words: Vec<_> =
         limits.iter().filter_map(|(name, limit)| limit.map(|limit| format!("{name}={limit}"))).collect();

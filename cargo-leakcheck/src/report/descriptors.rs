@@ -19,7 +19,7 @@ pub(super) fn render(test: &CheckedTest, view: &View) -> Vec<String> {
     let mut groups: Vec<Vec<&Descriptor<Vec<Frame>>>> = Vec::new();
     let judged = are_judged(test);
     let is_shown = |descriptor: &&Descriptor<_>| view.full_stacks || judged && !descriptor.once;
-    for descriptor in test.memory.descriptors.iter().filter(is_shown) {
+    for descriptor in test.memory.left.descriptors.iter().filter(is_shown) {
         let alike = |group: &&mut Vec<&Descriptor<Vec<Frame>>>| {
             (group[0].kind, &group[0].call, &group[0].held_by, &group[0].stack)
                 == (descriptor.kind, &descriptor.call, &descriptor.held_by, &descriptor.stack)
@@ -101,7 +101,7 @@ mod tests {
 
     fn rendered(descriptors: Vec<Descriptor<Vec<Frame>>>) -> Vec<String> {
         let mut test = testing::test("t", Outcome::Passed, Verdict::Clean);
-        test.memory.descriptors = descriptors;
+        test.memory.left.descriptors = descriptors;
         render(&test, &testing::view())
     }
 
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn those_of_a_program_are_details() {
         let mut test = testing::test("t", Outcome::Passed, Verdict::Clean);
-        test.memory.descriptors = vec![descriptor(&[3], "epoll", "")];
+        test.memory.left.descriptors = vec![descriptor(&[3], "epoll", "")];
         test.test.window = Window::Process;
         assert!(render(&test, &testing::view()).is_empty());
         assert_eq!(render(&test, &View { full_stacks: true, ..testing::view() }).len(), 1);

@@ -10,7 +10,7 @@ const MAX_SHOWN: usize = 20;
 /// The objects of a test, those that were made in the same way together; empty when there are none.
 pub(super) fn render(test: &CheckedTest, view: &View) -> Vec<String> {
     let mut groups: Vec<Vec<&IpcObject<Vec<Frame>>>> = Vec::new();
-    for object in &test.memory.ipc {
+    for object in &test.memory.left.ipc {
         let alike = |group: &&mut Vec<&IpcObject<Vec<Frame>>>| {
             group[0].kind == object.kind && object.stack.is_some() && group[0].stack == object.stack
         };
@@ -87,7 +87,7 @@ mod tests {
 
     fn rendered(objects: Vec<IpcObject<Vec<Frame>>>) -> String {
         let mut test = testing::test("t", Outcome::Passed, Verdict::Clean);
-        test.memory.ipc = objects;
+        test.memory.left.ipc = objects;
         render(&test, &testing::view()).concat()
     }
 

@@ -106,6 +106,10 @@ struct Limits<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ipc: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    children: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ignore: Option<&'a str>,
 }
 
@@ -172,8 +176,18 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         Verdict::Incomplete(losses) => ("incomplete", losses.iter().map(ToString::to_string).collect()),
         Verdict::NotChecked(reason) => ("not_checked", vec![reason.clone()]),
     };
-    let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, fds, ipc, ignore } =
-        &test.budget;
+    let Budget {
+        bytes,
+        blocks,
+        reachable_bytes,
+        reachable_blocks,
+        outstanding_bytes,
+        fds,
+        ipc,
+        children,
+        threads,
+        ignore,
+    } = &test.budget;
     Test {
         package: &test.binary.package,
         binary: test.binary.id(),
@@ -201,6 +215,8 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
             outstanding_bytes: *outstanding_bytes,
             fds: *fds,
             ipc: *ipc,
+            children: *children,
+            threads: *threads,
             ignore: ignore.as_deref(),
         },
         definitely_lost: memory.totals.definitely_lost,
@@ -267,6 +283,7 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::UnreadStacks { .. } => "unread_stacks",
         Loss::BadFrees { .. } => "bad_frees",
         Loss::Files { .. } => "files",
+        Loss::Started { .. } => "started",
         Loss::Descriptors { .. } => "descriptors",
         Loss::Ipc { .. } | Loss::IpcCalls { .. } => "ipc",
         Loss::Results { .. } => "results",

@@ -9,6 +9,7 @@ mod findings;
 mod ipc;
 mod json;
 mod junit;
+mod left;
 mod stack;
 mod status;
 mod terminal;

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{descriptors, text};
+use super::{descriptors, left, text};
 use crate::model::{CheckedTest, FindingKind, Measure, Outcome, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -78,7 +78,7 @@ fn aside(test: &CheckedTest) -> String {
     let lost = totals.definitely_lost + totals.indirectly_lost;
     let within = matches!(test.memory.verdict, Verdict::Clean) && lost.blocks > 0;
     let number = |once: bool| -> u64 {
-        let of = test.memory.descriptors.iter().filter(|descriptor| descriptor.once == once);
+        let of = test.memory.left.descriptors.iter().filter(|descriptor| descriptor.once == once);
         of.map(|descriptor| descriptor.numbers.len() as u64).sum()
     };
     let (open, kept) = (number(false), number(true));
@@ -87,7 +87,7 @@ fn aside(test: &CheckedTest) -> String {
         let within = if descriptors::are_judged(test) { ", within the budget" } else { "" };
         format!("{} left open{within}", text::count(open, "descriptor"))
     });
-    let ipc = test.memory.ipc.len() as u64;
+    let ipc = test.memory.left.ipc.len() as u64;
     let ipc_within = matches!(test.memory.verdict, Verdict::Clean) && ipc > 0;
     let parts: Vec<String> = [
         open,
@@ -100,6 +100,7 @@ fn aside(test: &CheckedTest) -> String {
     ]
     .into_iter()
     .flatten()
+    .chain(left::aside(test))
     .collect();
     if parts.is_empty() { String::new() } else { format!("({})", parts.join(", ")) }
 }

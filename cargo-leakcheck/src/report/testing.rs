@@ -8,7 +8,7 @@ use crate::error::Exit;
 use crate::model::NotChecked;
 use crate::model::OwnCode;
 use crate::model::{
-    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Measure, Outcome, Output, PlannedTest,
+    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Left, Measure, Outcome, Output, PlannedTest,
     RecordedBy, Stdio, Steered, TargetKind, TestBinary, TestName, Totals, Verdict, Window,
 };
 use crate::options::{Count, Recorder};
@@ -47,8 +47,7 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
         memory: Judged {
             findings: Vec::new(),
             totals: Totals::default(),
-            descriptors: Vec::new(),
-            ipc: Vec::new(),
+            left: Left::default(),
             files: None,
             losses,
             verdict,

@@ -4,6 +4,7 @@
 //! be known stays unknown: a frame without a function still has its module and address.
 
 mod foreign;
+mod left;
 mod module;
 mod name;
 mod own;
@@ -14,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::model::{Descriptor, Finding, Frame, IpcObject, Measure, OwnCode};
+use crate::model::{Finding, Frame, Measure, OwnCode};
 use crate::snapshot::{CallStack, Mapping, Snapshot};
 pub(crate) use foreign::family;
 use module::Module;
@@ -74,30 +75,6 @@ impl Symbolizer {
         }
         explained.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
         explained
-    }
-
-    /// The descriptors of a snapshot, with frames for the indices of their stacks.
-    pub fn explain_descriptors(&mut self, snapshot: &Snapshot) -> Vec<Descriptor<Vec<Frame>>> {
-        let mut by_address = HashMap::new();
-        let explain = |descriptor: &Descriptor<usize>| {
-            let Descriptor { numbers, kind, description, call, held_by, once, stack } = descriptor.clone();
-            let stack = stack.and_then(|index| snapshot.stacks.get(index));
-            let stack = stack.map(|stack| self.frames(&snapshot.mappings, stack, &mut by_address));
-            Descriptor { numbers, kind, description, call, held_by, once, stack }
-        };
-        snapshot.descriptors.iter().map(explain).collect()
-    }
-
-    /// The same of IPC objects.
-    pub fn explain_ipc(&mut self, snapshot: &Snapshot) -> Vec<IpcObject<Vec<Frame>>> {
-        let mut by_address = HashMap::new();
-        let explain = |object: &IpcObject<usize>| {
-            let IpcObject { kind, name, bytes, call, stack } = object.clone();
-            let stack = stack.and_then(|index| snapshot.stacks.get(index));
-            let stack = stack.map(|stack| self.frames(&snapshot.mappings, stack, &mut by_address));
-            IpcObject { kind, name, bytes, call, stack }
-        };
-        snapshot.ipc.iter().map(explain).collect()
     }
 
     /// The frames of a call stack, marked as the user's own or not.

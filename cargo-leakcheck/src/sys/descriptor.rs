@@ -5,7 +5,8 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
-/// A process, by which its descriptors are borrowed.
+/// A process that cannot be mistaken for a later one with its id: its descriptors are borrowed by this, and it
+/// is ended.
 pub struct Owner(OwnedFd);
 
 impl Owner {
@@ -18,6 +19,17 @@ impl Owner {
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process.as_raw(), 0) };
         // SAFETY: the kernel has just returned this descriptor to us alone.
         Errno::result(fd).map(|fd| Self(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// It has ended, or is not ours to end.
+    pub fn end(&self) -> Result<(), Errno> {
+        let (fd, signal) = (self.0.as_raw_fd(), libc::SIGKILL);
+        // SAFETY: the call takes numbers, and no memory where that is zero.
+        let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, 0, 0) };
+        Errno::result(result).map(drop)
     }
 
     /// A descriptor of ours for what the process's one refers to.

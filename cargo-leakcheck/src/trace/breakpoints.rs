@@ -6,6 +6,7 @@
 //! thread passes through while one is lifted, and the kernel steps over them by itself. Four are
 //! enough, since a thread that is in the test body needs none at the entries into it.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::kernel::{ProcessRecord, ThreadRecord};
 use super::libraries::Library;
 use super::memory::{read, read_word};
 use super::places::{Armed, Places};
+use super::rows::Rows;
 use super::sites::Site;
 use crate::error::{Error, Result};
 use crate::model::ALLOCATOR;
@@ -45,6 +47,7 @@ pub struct Breakpoints {
     files: HashMap<Utf8PathBuf, Vec<Site>>,
     processes: HashMap<Pid, Steered>,
     threads: HashMap<Pid, Followed>,
+    rows: RefCell<Rows>,
     window: SharedBits,
     window_fd: Arc<OwnedFd>,
 }
@@ -90,9 +93,15 @@ impl Breakpoints {
             files: HashMap::new(),
             processes: HashMap::new(),
             threads: HashMap::new(),
+            rows: RefCell::default(),
             window,
             window_fd: Arc::new(file),
         })
+    }
+
+    /// What is known of the frames of modules.
+    pub fn rows(&self) -> &RefCell<Rows> {
+        &self.rows
     }
 
     /// Remembers the sites of a file for every process that maps it.

@@ -93,17 +93,54 @@ impl<'a> Btf<'a> {
         Some(parameters.skip(1).map(|parameter| self.parameter(word(parameter, 1).unwrap_or(0))).collect())
     }
 
-    fn parameter(&self, mut number: u32) -> Parameter {
-        while let Some(of) = self.get(number) {
-            match of.kind {
-                kind::INT => return Parameter::Integer,
-                kind::PTR => return Parameter::Pointer,
-                // Qualifiers and names of types.
-                kind::TYPEDEF..kind::FUNC => number = of.of,
-                _ => break,
-            }
+    /// Where a structure has a member, in bytes. `members` leads there through structures within each other.
+    pub fn member(&self, structure: &str, members: &[&str]) -> Option<u32> {
+        let mut within = self.get(self.find(kind::STRUCT, structure)? as u32 + 1)?;
+        let mut bits = 0;
+        for name in members {
+            let (of, at) = self.member_of(within, name)?;
+            bits += at;
+            within = self.get(self.plain(of))?;
         }
-        Parameter::Other
+        (bits % 8 == 0).then_some(bits / 8)
+    }
+
+    /// The type of a member, and where it is, in bits. Members without names lend theirs.
+    fn member_of(&self, within: &Type<'a>, name: &str) -> Option<(u32, u32)> {
+        if !matches!(within.kind, kind::STRUCT | kind::UNION) {
+            return None;
+        }
+        within.rest.chunks_exact(12).find_map(|member| {
+            let (called, of, at) = (word(member, 0)?, word(member, 1)?, word(member, 2)?);
+            // Of bit fields the size is in the upper byte.
+            let at = at & 0xff_ffff;
+            if called == 0 {
+                let (of, inner) = self.member_of(self.get(self.plain(of))?, name)?;
+                return Some((of, at + inner));
+            }
+            self.is_called(called, name).then_some((of, at))
+        })
+    }
+
+    /// The size of a structure in bytes.
+    pub fn size(&self, structure: &str) -> Option<u32> {
+        Some(self.types[self.find(kind::STRUCT, structure)?].of)
+    }
+
+    /// The type behind qualifiers and names of types.
+    fn plain(&self, mut number: u32) -> u32 {
+        while let Some(of) = self.get(number).filter(|of| (kind::TYPEDEF..kind::FUNC).contains(&of.kind)) {
+            number = of.of;
+        }
+        number
+    }
+
+    fn parameter(&self, number: u32) -> Parameter {
+        match self.get(self.plain(number)).map(|of| of.kind) {
+            Some(kind::INT) => Parameter::Integer,
+            Some(kind::PTR) => Parameter::Pointer,
+            _ => Parameter::Other,
+        }
     }
 
     fn get(&self, number: u32) -> Option<&Type<'a>> {
@@ -163,6 +200,33 @@ mod tests {
         let wanted = [Parameter::Integer, Parameter::Pointer, Parameter::Other];
         assert_eq!(btf.tracepoint("x").as_deref(), Some(&wanted[..]));
         assert_eq!(btf.tracepoint("y"), None);
+    }
+
+    /// `struct a { char c; struct { union { struct b { int x; int y; } const b; }; }; };`
+    #[test]
+    fn members_are_found_through_others() {
+        let strings = b"\0a\0b\0c\0x\0y\0";
+        let info = |kind: u32, count: u32| kind << 24 | count;
+        let types: Vec<u32> = [
+            &[0, info(kind::INT, 0), 4, 32][..],                // 1: int
+            &[3, info(kind::STRUCT, 2), 8, 7, 1, 0, 9, 1, 32],  // 2: struct b
+            &[0, info(10, 0), 2],                               // 3: const struct b
+            &[0, info(kind::UNION, 1), 8, 3, 3, 0],             // 4
+            &[0, info(kind::STRUCT, 1), 8, 0, 4, 0],            // 5
+            &[1, info(kind::STRUCT, 2), 12, 5, 1, 0, 0, 5, 32], // 6: struct a
+        ]
+        .concat();
+        let length = types.len() as u32 * 4;
+        let header = [1 << 16 | 0xeb9f, 24, 0, length, length, strings.len() as u32];
+        let words = header.iter().chain(&types).flat_map(|word| word.to_le_bytes());
+        let bytes: Vec<u8> = words.chain(strings.iter().copied()).collect();
+        let btf = Btf::parse(&bytes).unwrap();
+        assert_eq!(btf.member("a", &["c"]), Some(0));
+        assert_eq!(btf.member("a", &["b"]), Some(4));
+        assert_eq!(btf.member("a", &["b", "y"]), Some(8));
+        assert_eq!(btf.member("a", &["y"]), None);
+        assert_eq!(btf.member("a", &["c", "y"]), None);
+        assert_eq!(btf.size("a"), Some(12));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The kernel side's account of files (open file descriptions): which were made in a window, and which of
 //! them a process's descriptors refer to.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -11,7 +10,6 @@ use leakcheck_common::file;
 use nix::unistd::Pid;
 
 use super::btf::{Btf, Parameter};
-use super::rows::Rows;
 use super::table::{Table, take};
 use crate::sys::{self, ProgramKind};
 
@@ -30,7 +28,6 @@ pub struct Files {
     /// Files made by processes that have ended, since the table was swept.
     made: u64,
     lister: OwnedFd,
-    rows: RefCell<Rows>,
     /// Held because the programs use them.
     _tables: (Array<MapData, [u64; 4]>, [MapData; 2]),
 }
@@ -79,9 +76,8 @@ impl Files {
         let lister = load(ProgramKind::List(list), "list")?;
         let link = sys::attach_tracepoint(load(ProgramKind::Tracepoint, "make")?.as_fd(), TRACEPOINT)
             .map_err(|errno| format!("the kernel refuses its tracepoint {TRACEPOINT}: {errno}"))?;
-        let rows = RefCell::default();
         let room = u64::from(room);
-        Ok((Self { records, room, made: 0, lister, rows, _tables: (sites, others) }, link))
+        Ok((Self { records, room, made: 0, lister, _tables: (sites, others) }, link))
     }
 
     /// The open descriptors of a process: numbers, and the addresses of the files they refer to.
@@ -128,11 +124,6 @@ impl Files {
                 let _ = self.records.insert_new(address, &record);
             }
         }
-    }
-
-    /// What is known of the frames of modules.
-    pub fn rows(&self) -> &RefCell<Rows> {
-        &self.rows
     }
 }
 

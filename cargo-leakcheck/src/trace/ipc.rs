@@ -1,7 +1,6 @@
 //! The kernel side's account of IPC objects: the calls that have made them; and whether tests get an IPC
 //! namespace of their own.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -10,7 +9,6 @@ use leakcheck_common::{file, ipc};
 use nix::unistd::Pid;
 
 use super::files::Programs;
-use super::rows::Rows;
 use super::table::{Table, take};
 use crate::model::Availability;
 use crate::sys::{self, ProgramKind, Queues};
@@ -24,7 +22,6 @@ pub const PROGRAM: &str = "ipc";
 /// The table.
 pub struct IpcCalls {
     records: Table<[u64; 2], IpcRecord>,
-    rows: RefCell<Rows>,
     /// Held because the programs use it.
     _empty: MapData,
 }
@@ -55,7 +52,7 @@ impl IpcCalls {
         let records = Table::take(tables, "IPC").map_err(|error| error.to_string())?;
         let program = sys::load_program(ProgramKind::Uprobe, PROGRAM, &programs[PROGRAM])
             .map_err(|(errno, log)| format!("the kernel refuses program {PROGRAM}: {errno} {log}"))?;
-        Ok((Self { records, rows: RefCell::default(), _empty: take(tables, "EMPTY_IPC") }, program))
+        Ok((Self { records, _empty: take(tables, "EMPTY_IPC") }, program))
     }
 
     /// What a process has made and not removed.
@@ -85,11 +82,6 @@ impl IpcCalls {
     fn keys(&self, process: Pid) -> impl Iterator<Item = [u64; 2]> {
         let process = process.as_raw().cast_unsigned();
         self.records.keys().into_iter().filter(move |key| key[0] as u32 == process)
-    }
-
-    /// What is known of the frames of modules.
-    pub fn rows(&self) -> &RefCell<Rows> {
-        &self.rows
     }
 }
 

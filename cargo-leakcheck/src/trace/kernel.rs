@@ -1,5 +1,6 @@
 //! The kernel side as the tracer sees it: programs, probes, tables.
 
+use std::cell::RefCell;
 use std::collections::HashMap as StdHashMap;
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -15,7 +16,9 @@ use nix::unistd::Pid;
 use super::files::Files;
 use super::ipc::{self, IpcCalls};
 use super::object::{self, refused};
+use super::rows::Rows;
 use super::sites::{Program, Site};
+use super::started::Started;
 use super::table::{Table, take};
 use crate::error::{Error, Result};
 use crate::options::TraceOptions;
@@ -44,6 +47,9 @@ pub struct Kernel {
     files: Option<Result<Files, String>>,
     /// The same of calls that make IPC objects.
     ipc: Option<Result<IpcCalls, String>>,
+    /// The same of processes and threads that tests start.
+    started: Option<Result<Started, String>>,
+    rows: RefCell<Rows>,
     /// Which threads are in the window, for the ledger.
     window: SharedBits,
     window_fd: Arc<OwnedFd>,
@@ -67,6 +73,7 @@ impl Kernel {
             ("THREADS", options.max_threads),
             ("BAD_FREES", used(options.max_bad_frees)),
             ("FILES", options.max_files),
+            ("STARTED", if options.children { options.max_threads } else { 1 }),
             ("PROCESSES", processes(options)),
             // Each process has its last pages half empty.
             ("LOG", used(pages.saturating_mul(2).max(1 << 14))),
@@ -74,16 +81,22 @@ impl Kernel {
         let mut tables = loaded.tables;
         let mut links = Vec::new();
         // Before any table is taken: the instructions have the numbers of their descriptors.
-        let files = options.descriptors.then(|| {
-            let (files, link) = Files::new(&loaded.others, &mut tables, options.max_files)?;
-            links.push(link);
-            Ok(files)
-        });
         let mut programs = loaded.programs;
         let ipc = options.ipc.then(|| {
             let (calls, program) = IpcCalls::new(&loaded.others, &mut tables)?;
             programs.insert(ipc::PROGRAM.into(), program);
             Ok(calls)
+        });
+        let started = options.children.then(|| {
+            let (started, more) = Started::new(&loaded.others, &mut tables)?;
+            links.extend(more);
+            Ok(started)
+        });
+        // Last of them: where it fails its tables are closed, and one of them is in the instructions of `started`.
+        let files = options.descriptors.then(|| {
+            let (files, link) = Files::new(&loaded.others, &mut tables, options.max_files)?;
+            links.push(link);
+            Ok(files)
         });
         let namespace = fs_err::metadata("/proc/self/ns/pid")
             .map_err(|source| Error::System { call: "reading the process id namespace".into(), source })?;
@@ -105,6 +118,8 @@ impl Kernel {
             links,
             files,
             ipc,
+            started,
+            rows: RefCell::default(),
             threads: Table::take(&mut tables, "THREADS")?,
             processes: Table::take(&mut tables, "PROCESSES")?,
             blocks: Table::take(&mut tables, "BLOCKS")?,
@@ -125,6 +140,16 @@ impl Kernel {
     /// The account of calls that make IPC objects, in the same way.
     pub fn ipc_calls(&self) -> Option<&Result<IpcCalls, String>> {
         self.ipc.as_ref()
+    }
+
+    /// The account of processes and threads that tests start, in the same way.
+    pub fn started(&self) -> Option<&Result<Started, String>> {
+        self.started.as_ref()
+    }
+
+    /// What is known of the frames of modules.
+    pub fn rows(&self) -> &RefCell<Rows> {
+        &self.rows
     }
 
     /// Places probes in a file, for every process that maps it.

@@ -26,16 +26,19 @@ mod process;
 mod rows;
 mod running;
 mod sites;
+mod started;
 mod steering;
 mod table;
 mod temporary;
 pub mod unwind;
 
 pub(crate) use files::{FileRecord, Files};
-pub(crate) use ipc::{IpcCall, IpcCalls};
+pub(crate) use ipc::IpcCall;
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use memory::{read, read_into, read_protected, read_word};
 pub(crate) use process::Process;
+pub(crate) use rows::Rows;
+pub(crate) use started::{Started, Task};
 pub(crate) use steering::Steering;
 
 pub use follow::block_signals;
@@ -102,7 +105,8 @@ pub struct Loading(Result<JoinHandle<Result<Kernel>>, String>);
 /// # Errors
 /// No privileges, or no kernel support, and the recorder needs them.
 pub fn load(options: &TraceOptions) -> Result<Loading> {
-    match object::load(&["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC"].map(|table| (table, 1))) {
+    const TABLES: [&str; 7] = ["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED"];
+    match object::load(&TABLES.map(|table| (table, 1))) {
         Ok(_) => {
             let options = options.clone();
             Ok(Loading(Ok(std::thread::spawn(move || {
@@ -167,7 +171,8 @@ pub fn run(
                 (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
                 (available, _) => available,
             };
-            sink(Event::Ready(Steered { without_ebpf: None, descriptors, ipc, ipc_calls }));
+            let children = available(kernel.and_then(Kernel::started));
+            sink(Event::Ready(Steered { without_ebpf: None, descriptors, ipc, ipc_calls, children }));
             for (binary, because) in prepared.passing() {
                 sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
             }
@@ -199,13 +204,15 @@ pub fn run(
         Ok(Err(error)) => do_without(error, options)?,
         Err(reason) => reason,
     };
-    let mut steering = Steering::Tracer(breakpoints::Breakpoints::new()?);
+    let mut steering = Steering::Tracer(Box::new(breakpoints::Breakpoints::new()?));
     let prepared = prepare(&mut steering)?;
     sink(Event::Ready(Steered {
         without_ebpf: Some(without),
         descriptors: Availability::Off,
         ipc,
         ipc_calls: Availability::Off,
+        // What has no eBPF program to tell of it is still listed by the kernel.
+        children: if options.children { Availability::Checked } else { Availability::Off },
     }));
     follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::libc::user_regs_struct as Registers;
 use nix::unistd::Pid;
@@ -115,6 +115,10 @@ pub struct Process {
     pub ledger: Option<Arc<Ledger>>,
     /// Address of its control words, once it works.
     pub control: Option<u64>,
+    /// When all of its threads had come to their exits.
+    pub exited: Option<Instant>,
+    /// It is looked for what it leaves running, and that is ended.
+    pub seeks_left: bool,
     /// What could not be seen.
     pub losses: Vec<Loss>,
     /// What was seen at its exit.
@@ -150,6 +154,8 @@ impl Process {
             notes_frees,
             ledger: ledger.cloned(),
             control: None,
+            exited: None,
+            seeks_left: false,
             losses: uncovered.map(|reason| Loss::Allocator { reason }).into_iter().collect(),
             snapshot: None,
         }

@@ -1,6 +1,7 @@
 //! What tells a recorder of bodies, threads and exits: eBPF programs at probes, or, where there are
 //! none, the tracer itself at hardware breakpoints. Both keep the same records.
 
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use nix::unistd::Pid;
 use super::breakpoints::{Breakpoints, Hit};
 use super::kernel::{Kernel, ProcessRecord, ThreadRecord};
 use super::process::Process;
+use super::rows::Rows;
 use super::sites::Site;
 use crate::error::Result;
 use crate::harvest;
@@ -26,7 +28,7 @@ pub enum Steering {
     /// eBPF programs.
     Kernel(Box<Kernel>),
     /// The tracer.
-    Tracer(Breakpoints),
+    Tracer(Box<Breakpoints>),
 }
 
 impl Steering {
@@ -35,6 +37,14 @@ impl Steering {
         match self {
             Self::Kernel(kernel) => Some(kernel),
             Self::Tracer(_) => None,
+        }
+    }
+
+    /// What is known of the frames of modules.
+    pub fn rows(&self) -> &RefCell<Rows> {
+        match self {
+            Self::Kernel(kernel) => kernel.rows(),
+            Self::Tracer(breakpoints) => breakpoints.rows(),
         }
     }
 

@@ -71,9 +71,14 @@ fn many(workshop: &Workshop) -> Outcome {
 fn quiet_phases(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("phases", &["-pthread"])?;
     for times in ["1", "10", "100", "400"] {
-        let (run, test) = exec_with(workshop, &["--fds", "0"], &[program.as_str(), times])?;
+        let options = ["--fds", "0", "--ipc", "0", "--children", "0", "--threads", "0"];
+        let (run, test) = exec_with(workshop, &options, &[program.as_str(), times])?;
         run.expect(0, &[])?;
         expect(&run, &test, 0, "clean", 0)?;
+        let kernel = &test.kernel;
+        if !(kernel.ipc.is_empty() && kernel.children.is_empty() && kernel.threads.is_empty()) {
+            return Err(format!("{kernel:?}\n{}", run.describe()));
+        }
         if !run.stdout.contains("71 phases") {
             return Err(run.describe());
         }
@@ -91,7 +96,7 @@ fn full_table(workshop: &Workshop) -> Outcome {
 
 /// Records of files that tests have closed are swept out before they fill the table.
 fn closed_ones_take_no_room(workshop: &Workshop) -> Outcome {
-    let options = ["--max-files", "100", "-j1", "kept_by_a"];
+    let options = ["--max-files", "100", "-j1", "--children", "1", "kept_by_a"];
     let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
     match report.tests.iter().filter(|test| test.verdict == "clean").count() {
         2 => run.expect(0, &[]),

@@ -17,6 +17,7 @@ mod frees;
 mod inside;
 mod interrupt;
 mod ipc;
+mod left;
 mod processes;
 mod selection;
 mod unprivileged;
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 10] = [
+    let lists: [&[NamedTrial]; 11] = [
         children::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         inside::TRIALS,
         interrupt::TRIALS,
         ipc::TRIALS,
+        left::TRIALS,
         selection::TRIALS,
         unprivileged::TRIALS,
     ];

@@ -14,7 +14,7 @@ use super::Threads;
 use super::stacks::Code;
 use crate::model::Descriptor;
 use crate::snapshot::{CallStack, Loss, Mapping};
-use crate::trace::{FileRecord, Files, Process, ProcessRecord, Steering};
+use crate::trace::{FileRecord, Files, Process, ProcessRecord, Rows, Steering};
 
 /// The descriptors of a process that are its test's.
 pub struct Opened<'a> {
@@ -64,6 +64,7 @@ impl<'a> Opened<'a> {
     /// `stacks`.
     pub fn describe(
         self,
+        rows: &mut Rows,
         now: &[Mapping],
         before: &[Mapping],
         threads: &Threads,
@@ -72,7 +73,6 @@ impl<'a> Opened<'a> {
         let code = Code::of(now, before);
         let mut known: HashMap<Vec<u64>, usize> = HashMap::new();
         let describer = describe::Describer::new(self.process);
-        let mut rows = self.files.rows().borrow_mut();
         let mut row = |address: u64| {
             let mapping = now.iter().find(|mapping| mapping.range.contains(&address))?;
             rows.find(&mapping.path, address - mapping.range.start + mapping.offset)

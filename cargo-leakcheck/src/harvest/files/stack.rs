@@ -43,7 +43,7 @@ pub fn unwind(record: &FileRecord, row: &mut impl FnMut(u64) -> Option<Row>) -> 
 }
 
 /// What code that nothing describes is taken for: `push rbp; mov rbp, rsp`.
-const BY_FRAME_POINTER: Row = Row { start: 0, cfa_offset: 2, kind: kind::RBP, rbp_at: -2 };
+pub const BY_FRAME_POINTER: Row = Row { start: 0, cfa_offset: 2, kind: kind::RBP, rbp_at: -2 };
 
 #[cfg(test)]
 mod tests {

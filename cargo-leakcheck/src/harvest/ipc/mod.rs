@@ -14,7 +14,7 @@ use super::stacks::Code;
 use crate::model::{IpcName, IpcObject};
 use crate::snapshot::{CallStack, Loss, Mapping};
 use crate::sys;
-use crate::trace::{IpcCall, IpcCalls, Process, ProcessRecord, Steering};
+use crate::trace::{IpcCall, Process, ProcessRecord, Rows, Steering};
 
 /// Kinds, what they are called, and the functions that make them.
 const KINDS: [(u64, &str, &str); 6] = [
@@ -35,17 +35,16 @@ struct Object {
 }
 
 /// What a process has left behind.
-pub struct Left<'a> {
+pub struct Found {
     objects: Vec<Object>,
     calls: Vec<IpcCall>,
-    account: Option<&'a IpcCalls>,
 }
 
-impl<'a> Left<'a> {
+impl Found {
     /// Lists it, and removes what outlives the namespace. None where there is nothing, or nothing was to be looked at; what was not
     /// seen is added to `losses`.
     pub fn of(
-        steering: &'a Steering,
+        steering: &Steering,
         process: &Process,
         counters: &ProcessRecord,
         losses: &mut Vec<Loss>,
@@ -75,25 +74,25 @@ impl<'a> Left<'a> {
         };
         objects.extend(names::removed(process.pid, &calls));
         objects.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
-        (!objects.is_empty()).then_some(Self { objects, calls, account })
+        (!objects.is_empty()).then_some(Self { objects, calls })
     }
 
     /// Says where the objects come from. Their call stacks are added to `stacks`.
     pub fn describe(
         self,
+        rows: &mut Rows,
         now: &[Mapping],
         before: &[Mapping],
         stacks: &mut Vec<CallStack>,
     ) -> Vec<IpcObject<usize>> {
         let code = Code::of(now, before);
         let mut stack = |call: &IpcCall| {
-            let mut rows = self.account?.rows().borrow_mut();
             let mut row = |address: u64| {
                 let mapping = now.iter().find(|mapping| mapping.range.contains(&address))?;
                 rows.find(&mapping.path, address - mapping.range.start + mapping.offset)
             };
             stacks.push(CallStack { frames: code.plausible(stack::unwind(&call.place, &mut row)) });
-            Some(stacks.len() - 1)
+            stacks.len() - 1
         };
         let describe = |object: Object| {
             let call = self.calls.iter().find(|call| call.kind == object.kind && made(call, &object.name));
@@ -103,7 +102,7 @@ impl<'a> Left<'a> {
                 name: object.name,
                 bytes: object.bytes,
                 call: call.map(|_| function),
-                stack: call.and_then(&mut stack),
+                stack: call.map(&mut stack),
             }
         };
         self.objects.into_iter().map(describe).collect()

@@ -1,9 +1,9 @@
-//! Descriptors and IPC objects.
+//! What was left in the kernel.
 
 use super::*;
-use crate::model::{IpcName, IpcObject};
+use crate::model::{Descriptor, IpcName, IpcObject, LeftChild, LeftThread};
 
-fn open(numbers: &[&[u32]]) -> Left {
+fn open(numbers: &[&[u32]]) -> Left<Vec<Frame>> {
     let descriptor = |numbers: &&[u32]| Descriptor {
         numbers: numbers.to_vec(),
         kind: "file",
@@ -13,7 +13,7 @@ fn open(numbers: &[&[u32]]) -> Left {
         once: false,
         stack: None,
     };
-    Left { descriptors: numbers.iter().map(descriptor).collect(), ipc: Vec::new() }
+    Left { descriptors: numbers.iter().map(descriptor).collect(), ..Left::default() }
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn ipc_objects_are_counted() {
         stack: None,
     };
     let judged = |budget: Budget, options: &JudgeOptions, objects: i32| {
-        let left = Left { descriptors: Vec::new(), ipc: (0..objects).map(object).collect() };
+        let left = Left { ipc: (0..objects).map(object).collect(), ..Left::default() };
         judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), options).verdict
     };
     let leaks = |reason: &str| Verdict::Leaks(vec![reason.to_owned()]);
@@ -66,4 +66,29 @@ fn ipc_objects_are_counted() {
     let all = JudgeOptions { ipc: 1, ..OPTIONS };
     assert_eq!(judged(none(), &all, 1), Verdict::Clean);
     assert_eq!(judged(limited(0), &all, 1), leaks("1 IPC object left (budget 0)"));
+}
+
+#[test]
+fn children_and_threads_are_counted_where_there_is_a_limit() {
+    let child = |id| LeftChild { id, parent: 1, command: "c".into(), is_zombie: false, stack: None };
+    let thread = |id| LeftThread { id, name: "t".into(), stack: None, now: None };
+    let judged = |own: [Option<u64>; 2], for_all: [Option<u64>; 2], children: u32, threads: u32| {
+        let budget = Budget { children: own[0], threads: own[1], ..Budget::default() };
+        let options = JudgeOptions { children: for_all[0], threads: for_all[1], ..OPTIONS };
+        let left = Left {
+            children: (0..children).map(child).collect(),
+            threads: (0..threads).map(thread).collect(),
+            ..Left::default()
+        };
+        judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), &options).verdict
+    };
+    let leaks = |reasons: &[&str]| Verdict::Leaks(reasons.iter().map(|&reason| reason.to_owned()).collect());
+    let (no, limits) = ([None, None], [Some(1), Some(2)]);
+    assert_eq!(judged(no, no, 9, 9), Verdict::Clean);
+    assert_eq!(judged(no, limits, 1, 2), Verdict::Clean);
+    let both = ["2 children left (budget 1)", "3 threads left running (budget 2)"];
+    assert_eq!(judged(no, limits, 2, 3), leaks(&both));
+    // The test's own limit comes before that for all.
+    assert_eq!(judged(limits, [Some(0), Some(0)], 1, 2), Verdict::Clean);
+    assert_eq!(judged([Some(0), None], [Some(9), None], 1, 1), leaks(&["1 child left (budget 0)"]));
 }

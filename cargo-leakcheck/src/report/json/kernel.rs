@@ -3,12 +3,15 @@
 use serde::Serialize;
 
 use super::{Site, StackFrame, View, frames, place};
-use crate::model::{Descriptor, Frame, IpcName, IpcObject, Judged};
+use crate::model::{Descriptor, Frame, IpcName, IpcObject, Judged, LeftChild, LeftThread, LeftTimer};
 
 #[derive(Serialize)]
 pub(super) struct Kernel<'a> {
     descriptors: Vec<Left<'a>>,
     ipc: Vec<Object<'a>>,
+    children: Vec<Child<'a>>,
+    threads: Vec<Thread<'a>>,
+    timers: &'a [LeftTimer],
 }
 
 #[derive(Serialize)]
@@ -19,8 +22,8 @@ struct Left<'a> {
     call: &'a str,
     held_by: Option<&'a str>,
     once: bool,
-    site: Option<Site<'a>>,
-    stack: Option<Vec<StackFrame<'a>>>,
+    #[serde(flatten)]
+    from: From<'a>,
 }
 
 #[derive(Serialize)]
@@ -34,12 +37,42 @@ struct Object<'a> {
     name: Option<&'a str>,
     bytes: Option<u64>,
     call: Option<&'a str>,
+    #[serde(flatten)]
+    from: From<'a>,
+}
+
+#[derive(Serialize)]
+struct Child<'a> {
+    id: u32,
+    parent: u32,
+    command: &'a str,
+    state: &'static str,
+    #[serde(flatten)]
+    from: From<'a>,
+}
+
+#[derive(Serialize)]
+struct Thread<'a> {
+    id: u32,
+    name: &'a str,
+    #[serde(flatten)]
+    from: From<'a>,
+    now: Option<Vec<StackFrame<'a>>>,
+}
+
+/// Where it was opened or started.
+#[derive(Serialize)]
+struct From<'a> {
     site: Option<Site<'a>>,
     stack: Option<Vec<StackFrame<'a>>>,
 }
 
 impl<'a> Kernel<'a> {
     pub(super) fn of(judged: &'a Judged, view: &'a View) -> Self {
+        let from = |stack: &'a Option<Vec<Frame>>| From {
+            site: stack.as_deref().and_then(|stack| place(stack, view)),
+            stack: stack.as_deref().map(|stack| frames(stack, view)),
+        };
         let left = |descriptor: &'a Descriptor<Vec<Frame>>| Left {
             numbers: &descriptor.numbers,
             kind: descriptor.kind,
@@ -47,8 +80,7 @@ impl<'a> Kernel<'a> {
             call: &descriptor.call,
             held_by: descriptor.held_by.as_deref(),
             once: descriptor.once,
-            site: descriptor.stack.as_deref().and_then(|stack| place(stack, view)),
-            stack: descriptor.stack.as_deref().map(|stack| frames(stack, view)),
+            from: from(&descriptor.stack),
         };
         let object = |object: &'a IpcObject<Vec<Frame>>| {
             let (id, key, name) = match &object.name {
@@ -62,13 +94,28 @@ impl<'a> Kernel<'a> {
                 name,
                 bytes: object.bytes,
                 call: object.call,
-                site: object.stack.as_deref().and_then(|stack| place(stack, view)),
-                stack: object.stack.as_deref().map(|stack| frames(stack, view)),
+                from: from(&object.stack),
             }
         };
+        let child = |child: &'a LeftChild<Vec<Frame>>| Child {
+            id: child.id,
+            parent: child.parent,
+            command: &child.command,
+            state: if child.is_zombie { "zombie" } else { "running" },
+            from: from(&child.stack),
+        };
+        let thread = |thread: &'a LeftThread<Vec<Frame>>| Thread {
+            id: thread.id,
+            name: &thread.name,
+            from: from(&thread.stack),
+            now: thread.now.as_deref().map(|now| frames(now, view)),
+        };
         Self {
-            descriptors: judged.descriptors.iter().map(left).collect(),
-            ipc: judged.ipc.iter().map(object).collect(),
+            descriptors: judged.left.descriptors.iter().map(left).collect(),
+            ipc: judged.left.ipc.iter().map(object).collect(),
+            children: judged.left.children.iter().map(child).collect(),
+            threads: judged.left.threads.iter().map(thread).collect(),
+            timers: &judged.left.timers,
         }
     }
 }

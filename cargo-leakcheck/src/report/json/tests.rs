@@ -40,10 +40,10 @@ fn all() -> Vec<CheckedTest> {
         once: true,
         stack,
     };
-    open.memory.descriptors = vec![descriptor(stack.clone()), descriptor(None)];
+    open.memory.left.descriptors = vec![descriptor(stack.clone()), descriptor(None)];
     let object = |name, call, stack| IpcObject { kind: "shared memory", name, bytes: Some(4), call, stack };
     open.memory.files = Some(LeftFiles { count: 2, bytes: 10, paths: vec!["a".into(), "b/c".into()] });
-    open.memory.ipc = vec![
+    open.memory.left.ipc = vec![
         object(IpcName::Id { id: 3, key: 7 }, Some("shmget"), stack),
         object(IpcName::Name("/x".into()), None, None),
     ];
@@ -94,7 +94,7 @@ fn the_document_has_the_public_shape() {
                  "module": "/w/target/a-1", "address": 0x1000, "inlined": false, "own": true},
             ],
         }],
-        "kernel": {"descriptors": [], "ipc": []}, "temporary_files": null, "losses": [], "output": {"stdout": "", "stderr": "", "dropped_bytes": 0},
+        "kernel": {"descriptors": [], "ipc": [], "children": [], "threads": [], "timers": []}, "temporary_files": null, "losses": [], "output": {"stdout": "", "stderr": "", "dropped_bytes": 0},
     });
     assert_eq!(
         document,

@@ -1,5 +1,7 @@
 //! What the traced processes report: new threads, programs executed, exits.
 
+use std::time::Instant;
+
 use nix::sys::ptrace::{getevent, getregs};
 use nix::unistd::Pid;
 
@@ -171,8 +173,15 @@ impl Follower<'_> {
         if !complete {
             return;
         }
+        let since = *process.exited.get_or_insert_with(Instant::now);
+        if process.seeks_left && !harvest::is_settled(self.steering, owner, since) {
+            return;
+        }
         self.steering.ending(process);
         process.snapshot = Some(harvest::take(self.steering, process));
+        if process.seeks_left {
+            harvest::end_children(self.steering, owner);
+        }
         let threads: Vec<Pid> = process.threads.keys().copied().collect();
         self.forget(owner);
         for thread in threads {
@@ -221,6 +230,9 @@ impl Follower<'_> {
                 Stop::Signalled(signal) => Outcome::Signalled { signal },
                 Stop::Signal(_) | Stop::Event(..) => unreachable!("only ends come here"),
             };
+            if process.seeks_left && process.snapshot.is_none() {
+                harvest::end_children(self.steering, owner);
+            }
             test.end(process, outcome);
             // What the test has started and left in its group ends with it, and so do its children that are
             // followed.

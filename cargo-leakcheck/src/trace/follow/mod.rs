@@ -153,6 +153,7 @@ impl<'a> Follower<'a> {
             &self.spawner,
             &self.null,
         )?;
+        let process = Process { seeks_left: self.options.children, ..process };
         let pid = process.pid;
         let mut options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT
@@ -228,7 +229,8 @@ impl<'a> Follower<'a> {
             self.tests.iter().filter(|(_, test)| is_late(test)).map(|(turn, _)| *turn).collect();
         for turn in late {
             let test = self.tests.get_mut(&turn).expect("it was just listed");
-            end(test.pid);
+            // What it has started is looked at, and ends after it.
+            end_process(test.pid);
             test.timed_out = true;
         }
     }

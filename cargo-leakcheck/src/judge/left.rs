@@ -1,0 +1,27 @@
+//! Limits for what was left in the kernel.
+
+use crate::model::{Budget, Frame, Left, count};
+use crate::options::JudgeOptions;
+
+/// One reason for each limit that is exceeded. The test's own limit comes before that for all; without any
+/// nobody is to judge. Descriptors that one-time initializers keep do not count.
+pub(super) fn exceeded(
+    budget: &Budget,
+    left: &Left<Vec<Frame>>,
+    options: &JudgeOptions,
+) -> impl Iterator<Item = String> {
+    let Left { descriptors, ipc, children, threads, timers: _ } = left;
+    let open = descriptors.iter().filter(|descriptor| !descriptor.once);
+    let open: usize = open.map(|descriptor| descriptor.numbers.len()).sum();
+    let over = |limit: Option<u64>, number: usize, noun, what| {
+        let (limit, number) = (limit?, number as u64);
+        (number > limit).then(|| format!("{} {what} (budget {limit})", count(number, noun)))
+    };
+    let reasons = [
+        over(budget.fds.or(options.fds), open, "descriptor", "left open"),
+        over(budget.ipc.or(Some(options.ipc)), ipc.len(), "IPC object", "left"),
+        over(budget.children.or(options.children), children.len(), "child", "left"),
+        over(budget.threads.or(options.threads), threads.len(), "thread", "left running"),
+    ];
+    reasons.into_iter().flatten()
+}

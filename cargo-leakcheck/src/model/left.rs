@@ -1,0 +1,67 @@
+use super::{Descriptor, IpcObject};
+
+/// What a test has left in the kernel at its end. `S` is a call stack, as in [`Finding`](super::Finding).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left<S> {
+    /// Descriptors left open, by their numbers.
+    pub descriptors: Vec<Descriptor<S>>,
+    /// IPC objects left behind.
+    pub ipc: Vec<IpcObject<S>>,
+    /// Processes that it or its descendants have started, by their ids.
+    pub children: Vec<LeftChild<S>>,
+    /// Threads that were started in the window, by their ids.
+    pub threads: Vec<LeftThread<S>>,
+    /// POSIX timers.
+    pub timers: Vec<LeftTimer>,
+}
+
+impl<S> Default for Left<S> {
+    fn default() -> Self {
+        Self {
+            descriptors: Vec::new(),
+            ipc: Vec::new(),
+            children: Vec::new(),
+            threads: Vec::new(),
+            timers: Vec::new(),
+        }
+    }
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftChild<S> {
+    /// Its id.
+    pub id: u32,
+    /// Its parent's id.
+    pub parent: u32,
+    /// Its arguments; its name, where it has ended.
+    pub command: String,
+    /// It has ended, and the test has not waited for it.
+    pub is_zombie: bool,
+    /// Where the test has started it, or the process that it descends from; none where that was not seen.
+    pub stack: Option<S>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftThread<S> {
+    /// Its id.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Where it was started; none where that was not seen.
+    pub stack: Option<S>,
+    /// Where it was when the process ended; none where it had not begun.
+    pub now: Option<S>,
+}
+
+/// A POSIX timer (`timer_create`).
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct LeftTimer {
+    /// Its number.
+    pub id: u64,
+    /// Its clock: `CLOCK_MONOTONIC`.
+    pub clock: String,
+    /// What it does: `signal 14`, `thread`, `none`.
+    pub notify: String,
+}

@@ -1,0 +1,95 @@
+//! What was left in the kernel, with frames for call stacks.
+
+use std::collections::HashMap;
+
+use super::Symbolizer;
+use crate::model::{Descriptor, Frame, IpcObject, Left, LeftChild, LeftThread};
+use crate::snapshot::Snapshot;
+
+/// Where std calls the closure of a thread.
+const AT_WORK: &str = "__rust_begin_short_backtrace";
+/// std's function that a thread starts with and ends in.
+const THREAD: &str = "::thread_start";
+/// Where std destroys what is thread-local.
+const DESTRUCTORS: &str = "std::sys::thread_local::";
+
+impl Symbolizer {
+    /// What the process of a snapshot has left, with frames for the indices of call stacks. Threads that have
+    /// done their work and are about to end are left out: nobody waits for the last steps of a scoped one.
+    pub fn explain_left(&mut self, snapshot: &Snapshot) -> Left<Vec<Frame>> {
+        let mut by_address = HashMap::new();
+        let mut explain = |stack: Option<usize>| {
+            let stack = snapshot.stacks.get(stack?)?;
+            Some(self.frames(&snapshot.mappings, stack, &mut by_address))
+        };
+        let Left { descriptors, ipc, children, threads, timers } = snapshot.left.clone();
+        let descriptors = descriptors.into_iter().map(|descriptor| {
+            let Descriptor { numbers, kind, description, call, held_by, once, stack } = descriptor;
+            Descriptor { numbers, kind, description, call, held_by, once, stack: explain(stack) }
+        });
+        let descriptors = descriptors.collect();
+        let ipc = ipc.into_iter().map(|object| {
+            let IpcObject { kind, name, bytes, call, stack } = object;
+            IpcObject { kind, name, bytes, call, stack: explain(stack) }
+        });
+        let ipc = ipc.collect();
+        let children = children.into_iter().map(|child| {
+            let LeftChild { id, parent, command, is_zombie, stack } = child;
+            LeftChild { id, parent, command, is_zombie, stack: explain(stack) }
+        });
+        let children = children.collect();
+        let threads = threads.into_iter().map(|LeftThread { id, name, stack, now }| {
+            let (stack, now) = (explain(stack), explain(now));
+            LeftThread { id, name, stack, now }
+        });
+        let is_left = |thread: &LeftThread<Vec<Frame>>| thread.now.as_deref().is_none_or(is_at_work);
+        Left { descriptors, ipc, children, threads: threads.filter(is_left).collect(), timers }
+    }
+}
+
+/// Whether a thread that is here is not about to end, or to begin.
+fn is_at_work(stack: &[Frame]) -> bool {
+    let has = |part: &str| {
+        stack.iter().any(|frame| frame.function.as_ref().is_some_and(|function| function.contains(part)))
+    };
+    if has(AT_WORK) {
+        return true;
+    }
+    // One that was not started by std is at work where anybody's code but the C library's runs.
+    let outermost = stack.last().and_then(|frame| frame.module.as_deref());
+    !has(THREAD) && !has(DESTRUCTORS) && stack.iter().any(|frame| frame.module.as_deref() != outermost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(frames: &[(&str, &str)]) -> Vec<Frame> {
+        let frame = |(function, module): &(&str, &str)| Frame {
+            function: (!function.is_empty()).then(|| (*function).to_owned()),
+            module: Some((*module).to_owned()),
+            ..Frame::default()
+        };
+        frames.iter().map(frame).collect()
+    }
+
+    #[test]
+    fn threads_of_std_are_at_work_in_their_closures() {
+        let start = ("std::sys::thread::unix::Thread::new::thread_start", "test");
+        let (libc, closure) =
+            (("", "libc.so.6"), ("std::sys::backtrace::__rust_begin_short_backtrace", "test"));
+        assert!(is_at_work(&stack(&[libc, ("own::f", "test"), closure, start, libc, libc])));
+        assert!(!is_at_work(&stack(&[("alloc::sync::Arc::drop", "test"), start, libc, libc])));
+        assert!(!is_at_work(&stack(&[start, libc, libc])));
+        let destructors = ("std::sys::thread_local::destructors::list::run", "test");
+        assert!(!is_at_work(&stack(&[("own::drop", "test"), destructors, libc, libc, libc])));
+        assert!(!is_at_work(&stack(&[libc, libc, libc])));
+    }
+
+    #[test]
+    fn other_threads_are_at_work_outside_of_the_c_library() {
+        let libc = ("", "libc.so.6");
+        assert!(is_at_work(&stack(&[libc, ("work", "test"), libc, libc])));
+        assert!(!is_at_work(&stack(&[libc])));
+    }
+}

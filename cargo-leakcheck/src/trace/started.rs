@@ -1,0 +1,114 @@
+//! The kernel side's account of processes and threads that tests have started.
+
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use aya::maps::{Array, Map, MapData};
+use leakcheck_common::{layout, started};
+use nix::unistd::Pid;
+
+use super::btf::{Btf, Parameter};
+use super::files::{FileRecord, Programs};
+use super::table::{Table, take};
+use crate::sys::{self, ProgramKind};
+
+/// Tracepoints with their programs, and the arguments of each that the program reads.
+const TRACEPOINTS: [(&str, &str, &[Parameter]); 2] = [
+    ("sched_process_fork", "start", &[Parameter::Pointer, Parameter::Pointer]),
+    ("sched_process_free", "release", &[Parameter::Pointer]),
+];
+
+/// The table.
+pub struct Started {
+    records: Table<u32, FileRecord>,
+    /// Held because the programs use it.
+    _layout: Array<MapData, [u64; layout::WORDS]>,
+}
+
+/// A process or thread that a test has started.
+#[derive(Clone, Copy)]
+pub struct Task {
+    /// Its id.
+    pub id: Pid,
+    /// It is a thread of the test's own process.
+    pub is_thread: bool,
+    key: u32,
+}
+
+impl Started {
+    /// Loads the programs and lets them run; what is returned with it ends that when it is closed.
+    ///
+    /// # Errors
+    /// Why it cannot be: something that this kernel has not, or has otherwise.
+    pub fn new(
+        programs: &Programs,
+        tables: &mut HashMap<String, MapData>,
+    ) -> Result<(Self, Vec<OwnedFd>), String> {
+        let records = Table::take(tables, "STARTED").map_err(|error| error.to_string())?;
+        let mut layout =
+            Array::try_from(Map::Array(take(tables, "LAYOUT"))).map_err(|error| error.to_string())?;
+        let path = "/sys/kernel/btf/vmlinux";
+        let bytes = std::fs::read(path).map_err(|error| format!("{path} cannot be read: {error}"))?;
+        let types = Btf::parse(&bytes).ok_or("the kernel's types (BTF) have an unknown form")?;
+        layout.set(0, read_layout(&types)?, 0).map_err(|error| error.to_string())?;
+        let attach = |(tracepoint, program, wanted): (&str, &str, &[Parameter])| {
+            let parameters = types.tracepoint(tracepoint).unwrap_or_default();
+            if !parameters.starts_with(wanted) {
+                return Err(format!(
+                    "the kernel's tracepoint {tracepoint} has other arguments: {parameters:?}"
+                ));
+            }
+            let loaded = sys::load_program(ProgramKind::Tracepoint, program, &programs[program]);
+            let loaded = loaded
+                .map_err(|(errno, log)| format!("the kernel refuses program {program}: {errno} {log}"))?;
+            sys::attach_tracepoint(loaded.as_fd(), tracepoint)
+                .map_err(|errno| format!("the kernel refuses its tracepoint {tracepoint}: {errno}"))
+        };
+        let links = TRACEPOINTS.into_iter().map(attach).collect::<Result<_, _>>()?;
+        Ok((Self { records, _layout: layout }, links))
+    }
+
+    /// What a test's process and its descendants have started, and can still be waited for.
+    pub fn of(&self, owner: Pid) -> Vec<Task> {
+        // The kernel begins anew where the key that it is asked to go on from is gone: some come twice.
+        let keys: BTreeSet<u32> = self.records.keys().into_iter().collect();
+        let tasks = keys.into_iter().filter_map(|key| {
+            let record = self.records.get(&key).ok()?;
+            task(key, &record).filter(|_| record[started::OWNER] as u32 == owner.as_raw().cast_unsigned())
+        });
+        tasks.collect()
+    }
+
+    /// Where it was started; none where its id is no longer its own.
+    pub fn record(&self, of: Task) -> Option<FileRecord> {
+        let record = self.records.get(&of.key).ok()?;
+        task(of.key, &record).is_some_and(|now| now.id == of.id).then_some(record)
+    }
+}
+
+fn task(key: u32, record: &FileRecord) -> Option<Task> {
+    let id = i32::try_from(record[started::OWNER] >> 32).ok().filter(|id| *id != 0)?;
+    Some(Task { id: Pid::from_raw(id), is_thread: record[started::IS_THREAD] != 0, key })
+}
+
+/// Where the kernel's own types have what is needed of them.
+fn read_layout(types: &Btf<'_>) -> Result<[u64; layout::WORDS], String> {
+    let mut words = [0; layout::WORDS];
+    for (word, structure, members) in [
+        (layout::TASK_ID, "task_struct", &["pid"][..]),
+        (layout::TASK_PROCESS, "task_struct", &["tgid"]),
+        (layout::TASK_NUMBERS, "task_struct", &["thread_pid"]),
+        (layout::LEVEL, "pid", &["level"]),
+        (layout::NUMBERS, "pid", &["numbers"]),
+        (layout::NUMBER, "upid", &["nr"]),
+        (layout::NUMBER_NAMESPACE, "upid", &["ns"]),
+        (layout::NAMESPACE_INODE, "pid_namespace", &["ns", "inum"]),
+    ] {
+        let place = types.member(structure, members);
+        let unknown = || format!("the kernel's types (BTF) have no {structure}.{}", members.join("."));
+        words[word] = u64::from(place.ok_or_else(unknown)?);
+    }
+    let size = types.size("upid").ok_or("the kernel's types (BTF) have no upid")?;
+    words[layout::NUMBER_SIZE] = u64::from(size);
+    Ok(words)
+}
