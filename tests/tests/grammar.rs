@@ -49,7 +49,7 @@ fn markers_reach_their_tests() {
 
     let endings = read("endings");
     assert_eq!(test(&endings, "endings", "aborts").outcome.as_deref(), Some("signalled"));
-    assert_eq!(endings.reruns.len(), 2);
+    assert_eq!(endings.reruns.len(), 3);
 
     assert_eq!(read("ignored").tests.len(), 1);
     assert_eq!(read("million").tests.len(), 3);
