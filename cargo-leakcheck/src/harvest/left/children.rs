@@ -14,11 +14,10 @@ use crate::model::LeftChild;
 use crate::sys::Owner;
 use crate::trace::{FileRecord, Started, Steering, Task};
 
-/// How long a process that is ending may take until it is a zombie, or gone.
-const ENDING: Duration = Duration::from_millis(250);
-/// How long descendants that are no children of the test may go on: one that ends when the process that it
-/// worked for does ends a little later than that one.
-const LINGERING: Duration = Duration::from_millis(100);
+/// How long a process that is ending may take until it is a zombie, or gone; and how long descendants that are
+/// no children of the test may go on: one that ends when the process that it worked for does ends a little
+/// later than that one.
+const PATIENCE: Duration = Duration::from_millis(250);
 /// Characters of a command line.
 const LONGEST: usize = 200;
 /// How often it is looked for what descendants start while they are ended.
@@ -28,12 +27,14 @@ type Placed = (LeftChild<usize>, Option<FileRecord>);
 
 /// Whether it is clear what a test that began to end at `since` leaves: whatever is about to end has ended.
 pub fn are_settled(steering: &Steering, account: Option<&Started>, test: Pid, since: Instant) -> bool {
-    let time = since.elapsed();
     let may_change = |look: &Look| match look.state {
-        State::Ending => time < ENDING && look.parent == test,
-        State::Running => time < LINGERING && look.parent != test,
+        State::Ending => look.parent == test,
+        State::Running => look.parent != test,
         State::Zombie => false,
     };
+    if since.elapsed() > PATIENCE {
+        return true;
+    }
     let children = list(steering, account, test);
     !children.into_iter().filter_map(|child| Look::at(child.id)).any(|look| may_change(&look))
 }
