@@ -99,6 +99,13 @@ pub fn start(ctx: RawTracePointContext) -> i32 {
     0
 }
 
+/// The running thread ends.
+#[raw_tracepoint(tracepoint = "sched_process_exit")]
+pub fn finish(_: RawTracePointContext) -> i32 {
+    started::ends();
+    0
+}
+
 /// A process or thread is no more: nobody can wait for it.
 #[raw_tracepoint(tracepoint = "sched_process_free")]
 pub fn release(ctx: RawTracePointContext) -> i32 {

@@ -73,6 +73,18 @@ pub fn starts(ctx: &RawTracePointContext) -> Option<()> {
     Some(())
 }
 
+/// Forgets the running thread, which ends: nobody can wait for it as for a process, and that it is no more is
+/// told late.
+#[inline(always)]
+pub fn ends() {
+    // SAFETY: a helper without arguments.
+    let ids = unsafe { bpf_get_current_pid_tgid() };
+    let (process, id) = ((ids >> 32) as u32, ids as u32);
+    if process != id && STARTED.get_ptr(&id).is_some() {
+        let _ = STARTED.remove(&id);
+    }
+}
+
 /// Forgets who is no more.
 #[inline(always)]
 pub fn released(ctx: &RawTracePointContext) -> Option<()> {

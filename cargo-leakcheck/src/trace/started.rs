@@ -13,8 +13,9 @@ use super::table::{Table, take};
 use crate::sys::{self, ProgramKind};
 
 /// Tracepoints with their programs, and the arguments of each that the program reads.
-const TRACEPOINTS: [(&str, &str, &[Parameter]); 2] = [
+const TRACEPOINTS: [(&str, &str, &[Parameter]); 3] = [
     ("sched_process_fork", "start", &[Parameter::Pointer, Parameter::Pointer]),
+    ("sched_process_exit", "finish", &[]),
     ("sched_process_free", "release", &[Parameter::Pointer]),
 ];
 

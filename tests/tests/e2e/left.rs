@@ -92,12 +92,12 @@ fn ended_with_the_test(workshop: &Workshop) -> Outcome {
     }
 }
 
-/// Records of processes that tests have waited for do not fill the table.
+/// Records of processes and threads that were waited for do not fill the table.
 fn ended_ones_take_no_room(workshop: &Workshop) -> Outcome {
-    // 250 are started. The kernel releases what has ended a while later, by RCU, later still under load.
-    let options = ["--max-threads", "160", "many_and_all_waited_for", "joined"];
-    let (run, report) = Desk::new(workshop, "leftovers")?.run(workshop, &options, &[])?;
-    report.tests.iter().try_for_each(|test| expect(&run, test, (0, "clean"), 0))
+    let program = workshop.compile("forks", &["-pthread"])?;
+    let options = ["--children", "0", "--threads", "0", "--max-threads", "1000"];
+    let (run, test) = exec_with(workshop, &options, &[program.as_str()])?;
+    expect(&run, &test, (0, "clean"), 0)
 }
 
 /// What finds no room makes a verdict impossible.
