@@ -132,6 +132,15 @@ fn findings(expected: &[Expected], found: &[Finding], lines: &mut Vec<String>) {
     }
 }
 
+/// Takes out as many as are expected of those that fit; how many there are not.
+fn take_out<T>(found: &mut Vec<T>, times: usize, fits: impl Fn(&T) -> bool) -> usize {
+    let missing = (0..times).filter(|_| {
+        let place = found.iter().position(&fits);
+        place.map(|place| found.swap_remove(place)).is_none()
+    });
+    missing.count()
+}
+
 fn descriptors(expected: &[ExpectedOpen], found: &[Descriptor], lines: &mut Vec<String>) {
     let mut found: Vec<&Descriptor> = found.iter().collect();
     for ExpectedOpen { what, file, line } in expected {
@@ -141,11 +150,7 @@ fn descriptors(expected: &[ExpectedOpen], found: &[Descriptor], lines: &mut Vec<
                 && (&found.held_by, found.once) == (&what.held_by, what.once)
                 && is_at(file, *line, found.site.as_ref())
         };
-        let missing = (0..what.times).filter(|_| {
-            let place = found.iter().position(fits);
-            place.map(|place| found.swap_remove(place)).is_none()
-        });
-        match missing.count() {
+        match take_out(&mut found, what.times, fits) {
             0 => {}
             missing => lines.push(format!("missing: {missing} of {what:?} at {file}:{line}")),
         }
@@ -168,11 +173,7 @@ fn ipc(expected: &[ExpectedObject], found: &[IpcObject], lines: &mut Vec<String>
             };
             found.kind == what.kind && at
         };
-        let missing = (0..what.times).filter(|_| {
-            let place = found.iter().position(fits);
-            place.map(|place| found.swap_remove(place)).is_none()
-        });
-        match missing.count() {
+        match take_out(&mut found, what.times, fits) {
             0 => {}
             missing => lines.push(format!("missing: {missing} of {what:?} at {file}:{line}")),
         }
@@ -203,11 +204,7 @@ fn left(expected: &[ExpectedLeft], kernel: &Kernel, lines: &mut Vec<String>) {
             found.retain(|found| !fits(found));
             continue;
         };
-        let missing = (0..times).filter(|_| {
-            let place = found.iter().position(fits);
-            place.map(|place| found.swap_remove(place)).is_none()
-        });
-        match missing.count() {
+        match take_out(&mut found, times, fits) {
             0 => {}
             missing => lines.push(format!("missing: {missing} of {what:?} at {at:?}")),
         }

@@ -11,6 +11,7 @@ mod layout;
 mod ledger;
 mod left;
 mod pages;
+mod places;
 mod proc;
 mod records;
 mod stacks;
@@ -28,6 +29,7 @@ use nix::unistd::Pid;
 use crate::model::Window;
 use allocator::Addresses;
 use layout::Layout;
+use places::Places;
 use records::Records;
 
 use crate::references::Finder;
@@ -153,19 +155,18 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     }
     let (stacks, indices) = recorded.keys.read(&records, &snapshot.mappings, &process.history);
     snapshot.stacks = stacks;
-    let mut rows = steering.rows().borrow_mut();
+    let (now, before) = (&snapshot.mappings, &process.history);
+    let mut places = Places::new(steering.rows().borrow_mut(), now, before, &mut snapshot.stacks);
     if let Some(left) = left {
-        snapshot.left = left.describe(&mut rows, &snapshot.mappings, &process.history, &mut snapshot.stacks);
+        snapshot.left = left.describe(&mut places);
     }
     if let Some(opened) = opened {
-        snapshot.left.descriptors =
-            opened.describe(&mut rows, &snapshot.mappings, &process.history, &threads, &mut snapshot.stacks);
+        snapshot.left.descriptors = opened.describe(&mut places, &threads);
     }
     if let Some(ipc) = ipc {
-        snapshot.left.ipc =
-            ipc.describe(&mut rows, &snapshot.mappings, &process.history, &mut snapshot.stacks);
+        snapshot.left.ipc = ipc.describe(&mut places);
     }
-    drop(rows);
+    drop(places);
     snapshot.bad_frees = recorded.bad_frees;
     for free in &mut snapshot.bad_frees {
         free.stack = free.stack.and_then(|key| indices[key]);

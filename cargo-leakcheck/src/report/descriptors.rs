@@ -2,7 +2,6 @@
 
 use super::{View, stack, text};
 use crate::model::{CheckedTest, Descriptor, Frame, Verdict, Window};
-use crate::symbolize::site;
 
 /// Groups of one test that are shown to people, unless all are asked for.
 const MAX_SHOWN: usize = 20;
@@ -49,13 +48,8 @@ fn one(group: &[&Descriptor<Vec<Frame>>], view: &View) -> String {
         kind => format!("{kind} {description}"),
     };
     let mut shown = format!("fd {}  {call}  {}", ranges(numbers), text::line(&what));
-    let place = stack.as_deref().and_then(|frames| {
-        let site = site(frames, &view.own)?;
-        Some((view.own.shown(site.file.as_deref()?), site.line))
-    });
-    if let Some((file, line)) = place {
-        let line = line.map_or_else(String::new, |line| format!(":{line}"));
-        shown += &format!("  opened at {}{line}", text::line(file));
+    if let Some(place) = stack::place(stack.as_ref(), view) {
+        shown += &format!("  opened at {place}");
     }
     if let Some(thread) = held_by {
         shown += &format!(", held by thread {}", text::line(thread));
@@ -64,15 +58,7 @@ fn one(group: &[&Descriptor<Vec<Frame>>], view: &View) -> String {
     if !others.is_empty() {
         shown += &format!("\n   and {} more like it: fd {}", others.len(), ranges(&others));
     }
-    let lines = match stack {
-        Some(frames) => stack::lines(frames, &view.own, view.full_stacks),
-        None => vec!["the call stack was not recorded".to_owned()],
-    };
-    for line in lines {
-        shown += "\n    ";
-        shown += &line;
-    }
-    shown + "\n"
+    shown + &stack::below(stack.as_ref(), "the call stack was not recorded", view)
 }
 
 /// `3, 5-9` of numbers, which are sorted first.

@@ -2,7 +2,6 @@
 
 use super::{View, stack, text};
 use crate::model::{CheckedTest, Frame, IpcObject};
-use crate::symbolize::site;
 
 /// Groups of one test that are shown to people, unless all are asked for.
 const MAX_SHOWN: usize = 20;
@@ -36,15 +35,10 @@ fn one(group: &[&IpcObject<Vec<Frame>>], view: &View) -> String {
     if let Some(bytes) = bytes {
         shown += &format!("  {bytes} B");
     }
-    let place = stack.as_deref().and_then(|frames| {
-        let site = site(frames, &view.own)?;
-        Some((view.own.shown(site.file.as_deref()?), site.line))
-    });
     if let Some(call) = call {
         shown += &format!("  made by {call}");
-        if let Some((file, line)) = place {
-            let line = line.map_or_else(String::new, |line| format!(":{line}"));
-            shown += &format!(" at {}{line}", text::line(file));
+        if let Some(place) = stack::place(stack.as_ref(), view) {
+            shown += &format!(" at {place}");
         }
     }
     if let [_, others @ ..] = group
@@ -58,19 +52,13 @@ fn one(group: &[&IpcObject<Vec<Frame>>], view: &View) -> String {
         let more = if others.len() > names.len() { ", …" } else { "" };
         shown += &format!("\n   and {} more like it: {}{more}", others.len(), names.join(", "));
     }
-    let lines = match (call, stack) {
-        (_, Some(frames)) => stack::lines(frames, &view.own, view.full_stacks),
-        (Some(_), None) => vec!["the call stack was not recorded".to_owned()],
-        (None, None) => vec![
+    let unknown = match call {
+        Some(_) => "the call stack was not recorded",
+        None => {
             "no line is known: made by a system call itself, by another process, or in a run without eBPF"
-                .to_owned(),
-        ],
+        }
     };
-    for line in lines {
-        shown += "\n    ";
-        shown += &line;
-    }
-    shown + "\n"
+    shown + &stack::below(stack.as_ref(), unknown, view)
 }
 
 #[cfg(test)]

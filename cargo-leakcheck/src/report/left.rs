@@ -2,7 +2,6 @@
 
 use super::{View, stack, text};
 use crate::model::{CheckedTest, Frame, LeftChild, LeftThread, Verdict, Window};
-use crate::symbolize::site;
 
 /// Processes, and groups of threads, of one test that are shown to people, unless all are asked for.
 const MAX_SHOWN: usize = 20;
@@ -84,32 +83,17 @@ fn threads(group: &[&LeftThread<Vec<Frame>>], view: &View) -> String {
         [_] => format!("thread {}  still running", text::line(name)),
         group => format!("{} threads {}  still running", group.len(), text::line(name)),
     };
-    if let ([_], Some(place)) = (group, place(now, view)) {
+    if let ([_], Some(place)) = (group, stack::place(now.as_ref(), view)) {
         shown += &format!(" at {place}");
     }
     with_place(shown, stack, view)
 }
 
 fn with_place(mut shown: String, stack: &Stack, view: &View) -> String {
-    if let Some(place) = place(stack, view) {
+    if let Some(place) = stack::place(stack.as_ref(), view) {
         shown += &format!(", started at {place}");
     }
-    let lines = match stack {
-        Some(frames) => stack::lines(frames, &view.own, view.full_stacks),
-        None => vec!["where it was started was not recorded".to_owned()],
-    };
-    for line in lines {
-        shown += "\n    ";
-        shown += &line;
-    }
-    shown + "\n"
-}
-
-/// `src/lib.rs:12`.
-fn place(stack: &Stack, view: &View) -> Option<String> {
-    let site = site(stack.as_deref()?, &view.own)?;
-    let file = text::line(view.own.shown(site.file.as_deref()?));
-    Some(site.line.map_or_else(|| file.to_string(), |line| format!("{file}:{line}")))
+    shown + &stack::below(stack.as_ref(), "where it was started was not recorded", view)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Call stacks as lines of text, the frames that are not the user's folded.
 
-use super::text;
+use super::{View, text};
 use crate::model::Frame;
 use crate::model::OwnCode;
-use crate::symbolize::family;
+use crate::symbolize::{family, site};
 
 /// Lines of a stack at most, unless all are asked for: recursion is deep and says little.
 const MAX_LINES: usize = 32;
@@ -49,6 +49,22 @@ pub(super) fn lines(frames: &[Frame], own: &OwnCode, full: bool) -> Vec<String> 
         index += run;
     }
     lines
+}
+
+/// The lines of a call stack as what stands below a headline; `unknown` where it is not known.
+pub(super) fn below(stack: Option<&Vec<Frame>>, unknown: &str, view: &View) -> String {
+    let lines = match stack {
+        Some(frames) => lines(frames, &view.own, view.full_stacks),
+        None => vec![unknown.to_owned()],
+    };
+    lines.iter().map(|line| format!("\n    {line}")).chain(["\n".to_owned()]).collect()
+}
+
+/// The user's own line in a call stack: `src/lib.rs:12`.
+pub(super) fn place(stack: Option<&Vec<Frame>>, view: &View) -> Option<String> {
+    let site = site(stack?, &view.own)?;
+    let file = text::line(view.own.shown(site.file.as_deref()?));
+    Some(site.line.map_or_else(|| file.to_string(), |line| format!("{file}:{line}")))
 }
 
 /// `at tests::leaks (src/lib.rs:12:9)`, `at ?? libc.so.6+0x98a70`.

@@ -30,6 +30,17 @@ pub enum Parameter {
     Other,
 }
 
+/// Where the kernel has its types.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// Reads what [`Btf::parse`] takes.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn read() -> Result<Vec<u8>, String> {
+    std::fs::read(TYPES).map_err(|error| format!("{TYPES} cannot be read: {error}"))
+}
+
 /// The types, by their numbers less 1.
 pub struct Btf<'a> {
     types: Vec<Type<'a>>,

@@ -10,6 +10,7 @@ use leakcheck_common::file;
 use nix::unistd::Pid;
 
 use super::btf::{Btf, Parameter};
+use super::object::{Programs, attach_other, load_other};
 use super::table::{Table, take};
 use crate::sys::{self, ProgramKind};
 
@@ -19,6 +20,9 @@ pub type FileRecord = [u64; file::WORDS];
 /// Kernel functions that allocate a `struct file`, and nothing else; what is called from elsewhere in the
 /// kernel gets no descriptor. Which of the two does it depends on the kernel's version and compiler.
 const SITES: [&str; 2] = ["alloc_empty_file", "__alloc_file"];
+
+/// Where the kernel's functions are.
+const SYMBOLS: &str = "/proc/kallsyms";
 
 /// The tables and programs.
 pub struct Files {
@@ -32,9 +36,6 @@ pub struct Files {
     _tables: (Array<MapData, [u64; 4]>, [MapData; 2]),
 }
 
-/// The instructions of programs by name.
-pub(super) type Programs = HashMap<String, Vec<[u8; 8]>>;
-
 impl Files {
     /// Loads the programs and lets them run; what is returned with it ends that when it is closed.
     ///
@@ -42,40 +43,29 @@ impl Files {
     /// Why it cannot be: something that this kernel has not, or has otherwise.
     pub fn new(
         programs: &Programs,
+        types: &Btf<'_>,
         tables: &mut HashMap<String, MapData>,
         room: u32,
     ) -> Result<(Self, OwnedFd), String> {
-        const TRACEPOINT: &str = "kmem_cache_alloc";
         let (records, mut sites) = (
             Table::take(tables, "FILES").map_err(|error| error.to_string())?,
             Array::try_from(Map::Array(take(tables, "FILE_SITES"))).map_err(|error| error.to_string())?,
         );
         let others = ["EMPTY_FILE", "FILE_MARKS"].map(|name| take(tables, name));
-        const TYPES: &str = "/sys/kernel/btf/vmlinux";
-        let bytes = std::fs::read(TYPES).map_err(|error| unreadable(TYPES, &error))?;
-        let types = Btf::parse(&bytes).ok_or("the kernel's types (BTF) have an unknown form")?;
         let list = types.function("bpf_iter_task_file").ok_or("the kernel has no list of descriptors")?;
-        // Where the allocator was called from, and the object: in all versions so far.
-        let parameters = types.tracepoint(TRACEPOINT).unwrap_or_default();
-        if !parameters.starts_with(&[Parameter::Integer, Parameter::Pointer]) {
-            return Err(format!("the kernel's tracepoint {TRACEPOINT} has other arguments: {parameters:?}"));
-        }
         let symbols =
-            std::fs::File::open("/proc/kallsyms").map_err(|error| unreadable("/proc/kallsyms", &error))?;
+            std::fs::File::open(SYMBOLS).map_err(|error| format!("{SYMBOLS} cannot be read: {error}"))?;
         let found = functions(BufReader::with_capacity(1 << 16, symbols), SITES);
         if found[0][1] == 0 {
-            return Err(format!("/proc/kallsyms does not tell where {} is", SITES[0]));
+            return Err(format!("{SYMBOLS} does not tell where {} is", SITES[0]));
         }
         let [[start, size], [other_start, other_size]] = found;
         let set = sites.set(0, [start, size, other_start, other_size], 0);
         set.map_err(|error| error.to_string())?;
-        let load = |kind, name: &str| {
-            let program = sys::load_program(kind, name, &programs[name]);
-            program.map_err(|(errno, log)| format!("the kernel refuses program {name}: {errno} {log}"))
-        };
-        let lister = load(ProgramKind::List(list), "list")?;
-        let link = sys::attach_tracepoint(load(ProgramKind::Tracepoint, "make")?.as_fd(), TRACEPOINT)
-            .map_err(|errno| format!("the kernel refuses its tracepoint {TRACEPOINT}: {errno}"))?;
+        let lister = load_other(programs, ProgramKind::List(list), "list")?;
+        // Where the allocator was called from, and the object: in all versions so far.
+        let wanted = [Parameter::Integer, Parameter::Pointer];
+        let link = attach_other(programs, types, "kmem_cache_alloc", "make", &wanted)?;
         let room = u64::from(room);
         Ok((Self { records, room, made: 0, lister, _tables: (sites, others) }, link))
     }
@@ -125,10 +115,6 @@ impl Files {
             }
         }
     }
-}
-
-fn unreadable(path: &str, error: &std::io::Error) -> String {
-    format!("{path} cannot be read: {error}")
 }
 
 /// Start and size of functions of the kernel that are near each other, zeros for one that is not there. `symbols` are lines of

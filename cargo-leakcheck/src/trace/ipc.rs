@@ -8,7 +8,7 @@ use aya::maps::MapData;
 use leakcheck_common::{file, ipc};
 use nix::unistd::Pid;
 
-use super::files::Programs;
+use super::object::{Programs, load_other};
 use super::table::{Table, take};
 use crate::model::Availability;
 use crate::sys::{self, ProgramKind, Queues};
@@ -50,8 +50,7 @@ impl IpcCalls {
         tables: &mut HashMap<String, MapData>,
     ) -> Result<(Self, OwnedFd), String> {
         let records = Table::take(tables, "IPC").map_err(|error| error.to_string())?;
-        let program = sys::load_program(ProgramKind::Uprobe, PROGRAM, &programs[PROGRAM])
-            .map_err(|(errno, log)| format!("the kernel refuses program {PROGRAM}: {errno} {log}"))?;
+        let program = load_other(programs, ProgramKind::Uprobe, PROGRAM)?;
         Ok((Self { records, _empty: take(tables, "EMPTY_IPC") }, program))
     }
 

@@ -13,6 +13,7 @@ use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, bad_free, block, process, sta
 use leakcheck_preload::layout::{WINDOW_BYTES, WINDOW_MAGIC};
 use nix::unistd::Pid;
 
+use super::accounts::Accounts;
 use super::files::Files;
 use super::ipc::{self, IpcCalls};
 use super::object::{self, refused};
@@ -43,12 +44,7 @@ pub struct Kernel {
     stacks: Table<[u64; 2], [u64; stack::WORDS]>,
     bad_frees: Table<[u64; 2], BadFreeRecord>,
     log: Table<[u32; 2], [u64; LOG_PAGE_WORDS]>,
-    /// The account of files; why there is none, where that is not what was asked for.
-    files: Option<Result<Files, String>>,
-    /// The same of calls that make IPC objects.
-    ipc: Option<Result<IpcCalls, String>>,
-    /// The same of processes and threads that tests start.
-    started: Option<Result<Started, String>>,
+    accounts: Accounts,
     rows: RefCell<Rows>,
     /// Which threads are in the window, for the ledger.
     window: SharedBits,
@@ -67,7 +63,7 @@ impl Kernel {
         let pages = options.max_blocks / LOG_PAGE_WORDS as u32;
         // With the ledger nobody writes to them.
         let used = |entries: u32| if records { entries } else { 1 };
-        let loaded = object::load(&[
+        let mut loaded = object::load(&[
             ("BLOCKS", used(options.max_blocks)),
             ("STACKS", used(options.max_stacks)),
             ("THREADS", options.max_threads),
@@ -78,26 +74,9 @@ impl Kernel {
             // Each process has its last pages half empty.
             ("LOG", used(pages.saturating_mul(2).max(1 << 14))),
         ])?;
-        let mut tables = loaded.tables;
-        let mut links = Vec::new();
         // Before any table is taken: the instructions have the numbers of their descriptors.
-        let mut programs = loaded.programs;
-        let ipc = options.ipc.then(|| {
-            let (calls, program) = IpcCalls::new(&loaded.others, &mut tables)?;
-            programs.insert(ipc::PROGRAM.into(), program);
-            Ok(calls)
-        });
-        let started = options.children.then(|| {
-            let (started, more) = Started::new(&loaded.others, &mut tables)?;
-            links.extend(more);
-            Ok(started)
-        });
-        // Last of them: where it fails its tables are closed, and one of them is in the instructions of `started`.
-        let files = options.descriptors.then(|| {
-            let (files, link) = Files::new(&loaded.others, &mut tables, options.max_files)?;
-            links.push(link);
-            Ok(files)
-        });
+        let (accounts, links) = Accounts::new(options, &mut loaded);
+        let object::Loaded { programs, mut tables, .. } = loaded;
         let namespace = fs_err::metadata("/proc/self/ns/pid")
             .map_err(|source| Error::System { call: "reading the process id namespace".into(), source })?;
         let mut settings = Array::try_from(Map::Array(take(&mut tables, "PID_NAMESPACE")))
@@ -116,9 +95,7 @@ impl Kernel {
         Ok(Self {
             programs,
             links,
-            files,
-            ipc,
-            started,
+            accounts,
             rows: RefCell::default(),
             threads: Table::take(&mut tables, "THREADS")?,
             processes: Table::take(&mut tables, "PROCESSES")?,
@@ -134,17 +111,17 @@ impl Kernel {
 
     /// The account of files; none where it is not asked for, or why it cannot be had.
     pub fn files(&self) -> Option<&Result<Files, String>> {
-        self.files.as_ref()
+        self.accounts.files.as_ref()
     }
 
     /// The account of calls that make IPC objects, in the same way.
     pub fn ipc_calls(&self) -> Option<&Result<IpcCalls, String>> {
-        self.ipc.as_ref()
+        self.accounts.ipc.as_ref()
     }
 
     /// The account of processes and threads that tests start, in the same way.
     pub fn started(&self) -> Option<&Result<Started, String>> {
-        self.started.as_ref()
+        self.accounts.started.as_ref()
     }
 
     /// What is known of the frames of modules.
@@ -285,13 +262,13 @@ impl Kernel {
             .and_then(|()| self.stacks.remove_all(&stacks))
             .and_then(|()| self.bad_frees.remove_all(&bad_frees))
             .and_then(|()| self.log.remove_all(&pages));
-        if let Some(Ok(ipc)) = &self.ipc
+        if let Some(Ok(ipc)) = &self.accounts.ipc
             && counters[process::IPC_CALLS] > 0
         {
             ipc.forget(pid);
         }
         let _ = self.processes.remove(&key(pid));
-        if let Some(Ok(files)) = &mut self.files {
+        if let Some(Ok(files)) = &mut self.accounts.files {
             files.ended(counters[process::FILES], |pid| self.processes.get(&key(pid)).is_ok());
         }
         deleted.map_err(|errno| Error::System {

@@ -1,6 +1,7 @@
 //! Runs the planned tests under the tracer: probes in place once a run, each process held before
 //! its first instruction, followed to its exit, looked at, and let go.
 
+mod accounts;
 mod again;
 mod breakpoints;
 mod btf;

@@ -8,11 +8,15 @@ use aya::maps::MapData;
 use aya_obj::{EbpfSectionKind, Object, ProgramSection};
 use object::{Object as _, ObjectSection as _};
 
+use super::btf::{Btf, Parameter};
 use crate::error::{Error, Result};
 use crate::sys::{self, ProgramKind};
 
 #[cfg(target_arch = "x86_64")]
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/leakcheck.x86_64.o");
+
+/// The instructions of programs by name.
+pub type Programs = HashMap<String, Vec<[u8; 8]>>;
 
 /// What was loaded.
 pub struct Loaded {
@@ -20,7 +24,7 @@ pub struct Loaded {
     pub programs: HashMap<String, OwnedFd>,
     /// The instructions of all others, which are not loaded yet: the tool can do without them.
     /// They name tables by the numbers of their descriptors, so `tables` must be there when they are.
-    pub others: HashMap<String, Vec<[u8; 8]>>,
+    pub others: Programs,
     /// Tables by name.
     pub tables: HashMap<String, MapData>,
 }
@@ -81,6 +85,39 @@ pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
         programs.insert(name.clone(), program);
     }
     Ok(Loaded { programs, others, tables })
+}
+
+/// Loads one of the programs that the tool can do without.
+///
+/// # Errors
+/// Why the kernel does not take it.
+pub fn load_other(
+    programs: &Programs,
+    kind: ProgramKind,
+    name: &str,
+) -> std::result::Result<OwnedFd, String> {
+    sys::load_program(kind, name, &programs[name])
+        .map_err(|(errno, log)| format!("the kernel refuses program {name}: {errno} {log}"))
+}
+
+/// Loads such a program and lets it run at a tracepoint, of whose arguments it reads those in `wanted`.
+///
+/// # Errors
+/// The kernel has the tracepoint otherwise, or refuses.
+pub fn attach_other(
+    programs: &Programs,
+    types: &Btf<'_>,
+    tracepoint: &str,
+    name: &str,
+    wanted: &[Parameter],
+) -> std::result::Result<OwnedFd, String> {
+    let parameters = types.tracepoint(tracepoint).unwrap_or_default();
+    if !parameters.starts_with(wanted) {
+        return Err(format!("the kernel's tracepoint {tracepoint} has other arguments: {parameters:?}"));
+    }
+    let program = load_other(programs, ProgramKind::Tracepoint, name)?;
+    sys::attach_tracepoint(program.as_fd(), tracepoint)
+        .map_err(|errno| format!("the kernel refuses its tracepoint {tracepoint}: {errno}"))
 }
 
 /// `struct bpf_insn` as bytes (include/uapi/linux/bpf.h).

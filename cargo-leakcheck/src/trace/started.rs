@@ -1,16 +1,16 @@
 //! The kernel side's account of processes and threads that tests have started.
 
 use std::collections::{BTreeSet, HashMap};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use aya::maps::{Array, Map, MapData};
 use leakcheck_common::{layout, started};
 use nix::unistd::Pid;
 
 use super::btf::{Btf, Parameter};
-use super::files::{FileRecord, Programs};
+use super::files::FileRecord;
+use super::object::{Programs, attach_other};
 use super::table::{Table, take};
-use crate::sys::{self, ProgramKind};
 
 /// Tracepoints with their programs, and the arguments of each that the program reads.
 const TRACEPOINTS: [(&str, &str, &[Parameter]); 3] = [
@@ -43,29 +43,17 @@ impl Started {
     /// Why it cannot be: something that this kernel has not, or has otherwise.
     pub fn new(
         programs: &Programs,
+        types: &Btf<'_>,
         tables: &mut HashMap<String, MapData>,
     ) -> Result<(Self, Vec<OwnedFd>), String> {
         let records = Table::take(tables, "STARTED").map_err(|error| error.to_string())?;
         let mut layout =
             Array::try_from(Map::Array(take(tables, "LAYOUT"))).map_err(|error| error.to_string())?;
-        let path = "/sys/kernel/btf/vmlinux";
-        let bytes = std::fs::read(path).map_err(|error| format!("{path} cannot be read: {error}"))?;
-        let types = Btf::parse(&bytes).ok_or("the kernel's types (BTF) have an unknown form")?;
-        layout.set(0, read_layout(&types)?, 0).map_err(|error| error.to_string())?;
-        let attach = |(tracepoint, program, wanted): (&str, &str, &[Parameter])| {
-            let parameters = types.tracepoint(tracepoint).unwrap_or_default();
-            if !parameters.starts_with(wanted) {
-                return Err(format!(
-                    "the kernel's tracepoint {tracepoint} has other arguments: {parameters:?}"
-                ));
-            }
-            let loaded = sys::load_program(ProgramKind::Tracepoint, program, &programs[program]);
-            let loaded = loaded
-                .map_err(|(errno, log)| format!("the kernel refuses program {program}: {errno} {log}"))?;
-            sys::attach_tracepoint(loaded.as_fd(), tracepoint)
-                .map_err(|errno| format!("the kernel refuses its tracepoint {tracepoint}: {errno}"))
-        };
-        let links = TRACEPOINTS.into_iter().map(attach).collect::<Result<_, _>>()?;
+        layout.set(0, read_layout(types)?, 0).map_err(|error| error.to_string())?;
+        let links = TRACEPOINTS
+            .iter()
+            .map(|(tracepoint, program, wanted)| attach_other(programs, types, tracepoint, program, wanted));
+        let links = links.collect::<Result<_, _>>()?;
         Ok((Self { records, _layout: layout }, links))
     }
 

@@ -5,16 +5,16 @@ mod calls;
 mod describe;
 pub(super) mod stack;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use leakcheck_common::{file, process};
 use nix::unistd::Pid;
 
 use super::Threads;
-use super::stacks::Code;
+use super::places::Places;
 use crate::model::Descriptor;
-use crate::snapshot::{CallStack, Loss, Mapping};
-use crate::trace::{FileRecord, Files, Process, ProcessRecord, Rows, Steering};
+use crate::snapshot::Loss;
+use crate::trace::{FileRecord, Files, Process, ProcessRecord, Steering};
 
 /// The descriptors of a process that are its test's.
 pub struct Opened<'a> {
@@ -60,29 +60,12 @@ impl<'a> Opened<'a> {
         (!by_file.is_empty()).then_some(Self { files, process: pid, by_file })
     }
 
-    /// Says what they are and where they come from, and forgets them. Their call stacks are added to
-    /// `stacks`.
-    pub fn describe(
-        self,
-        rows: &mut Rows,
-        now: &[Mapping],
-        before: &[Mapping],
-        threads: &Threads,
-        stacks: &mut Vec<CallStack>,
-    ) -> Vec<Descriptor<usize>> {
-        let code = Code::of(now, before);
-        let mut known: HashMap<Vec<u64>, usize> = HashMap::new();
+    /// Says what they are and where they come from, and forgets them.
+    pub fn describe(self, places: &mut Places<'_>, threads: &Threads) -> Vec<Descriptor<usize>> {
         let describer = describe::Describer::new(self.process);
-        let mut row = |address: u64| {
-            let mapping = now.iter().find(|mapping| mapping.range.contains(&address))?;
-            rows.find(&mapping.path, address - mapping.range.start + mapping.offset)
-        };
         let describe = |(numbers, record): &(Vec<u32>, FileRecord)| {
-            let frames = code.plausible(stack::unwind(record, &mut row));
-            let stack = *known.entry(frames).or_insert_with_key(|frames| {
-                stacks.push(CallStack { frames: frames.clone() });
-                stacks.len() - 1
-            });
+            let frames = stack::unwind(record, &mut |address| places.row(address));
+            let stack = places.add(frames);
             let mut numbers = numbers.clone();
             numbers.sort_unstable();
             numbers.dedup();

@@ -10,11 +10,11 @@ use std::os::fd::AsFd as _;
 use leakcheck_common::{ipc, process};
 
 use super::files::stack;
-use super::stacks::Code;
+use super::places::Places;
 use crate::model::{IpcName, IpcObject};
-use crate::snapshot::{CallStack, Loss, Mapping};
+use crate::snapshot::Loss;
 use crate::sys;
-use crate::trace::{IpcCall, Process, ProcessRecord, Rows, Steering};
+use crate::trace::{IpcCall, Process, ProcessRecord, Steering};
 
 /// Kinds, what they are called, and the functions that make them.
 const KINDS: [(u64, &str, &str); 6] = [
@@ -77,22 +77,11 @@ impl Found {
         (!objects.is_empty()).then_some(Self { objects, calls })
     }
 
-    /// Says where the objects come from. Their call stacks are added to `stacks`.
-    pub fn describe(
-        self,
-        rows: &mut Rows,
-        now: &[Mapping],
-        before: &[Mapping],
-        stacks: &mut Vec<CallStack>,
-    ) -> Vec<IpcObject<usize>> {
-        let code = Code::of(now, before);
+    /// Says where the objects come from.
+    pub fn describe(self, places: &mut Places<'_>) -> Vec<IpcObject<usize>> {
         let mut stack = |call: &IpcCall| {
-            let mut row = |address: u64| {
-                let mapping = now.iter().find(|mapping| mapping.range.contains(&address))?;
-                rows.find(&mapping.path, address - mapping.range.start + mapping.offset)
-            };
-            stacks.push(CallStack { frames: code.plausible(stack::unwind(&call.place, &mut row)) });
-            stacks.len() - 1
+            let frames = stack::unwind(&call.place, &mut |address| places.row(address));
+            places.add(frames)
         };
         let describe = |object: Object| {
             let call = self.calls.iter().find(|call| call.kind == object.kind && made(call, &object.name));

@@ -13,10 +13,10 @@ use nix::unistd::Pid;
 
 use super::Threads;
 use super::files::stack;
-use super::stacks::Code;
+use super::places::Places;
 use crate::model::{Left, LeftChild, LeftThread};
-use crate::snapshot::{CallStack, Loss, Mapping};
-use crate::trace::{FileRecord, Process, ProcessRecord, Rows, Started, Steering};
+use crate::snapshot::Loss;
+use crate::trace::{FileRecord, Process, ProcessRecord, Started, Steering};
 
 pub use children::end as end_children;
 
@@ -58,35 +58,20 @@ impl<'a> Found<'a> {
         self.left
     }
 
-    /// Says where everything was started, and where the threads are now. The call stacks are added to
-    /// `stacks`.
-    pub fn describe(
-        self,
-        rows: &mut Rows,
-        now: &[Mapping],
-        before: &[Mapping],
-        stacks: &mut Vec<CallStack>,
-    ) -> Left<usize> {
-        let code = Code::of(now, before);
-        let mut row = |address: u64| {
-            let mapping = now.iter().find(|mapping| mapping.range.contains(&address))?;
-            rows.find(&mapping.path, address - mapping.range.start + mapping.offset)
-        };
-        let mut known = std::collections::HashMap::new();
-        let mut number = |frames: Vec<u64>| {
-            *known.entry(code.plausible(frames)).or_insert_with_key(|frames: &Vec<u64>| {
-                stacks.push(CallStack { frames: frames.clone() });
-                stacks.len() - 1
-            })
+    /// Says where everything was started, and where the threads are now.
+    pub fn describe(self, places: &mut Places<'_>) -> Left<usize> {
+        let start = |place: &FileRecord, places: &mut Places<'_>| {
+            let frames = started_at(place, &mut |address| places.row(address));
+            places.add(frames)
         };
         let children = self.left.children.into_iter().zip(self.children).map(|(child, place)| {
-            let stack = place.map(|place| number(started_at(&place, &mut row)));
+            let stack = place.map(|place| start(&place, places));
             LeftChild { stack, ..child }
         });
         let children = children.collect();
         let threads = self.threads.into_iter().map(|thread| {
-            let stack = thread.place.as_ref().map(|place| number(started_at(place, &mut row)));
-            let now = thread.now(&mut row).map(&mut number);
+            let stack = thread.place.as_ref().map(|place| start(place, places));
+            let now = thread.now(&mut |address| places.row(address)).map(|frames| places.add(frames));
             LeftThread { id: thread.id(), name: thread.name, stack, now }
         });
         Left { children, threads: threads.collect(), ..self.left }

@@ -1,0 +1,55 @@
+//! What the kernel side writes down besides allocations: files, calls that make IPC objects, processes and
+//! threads that are started. The tool can do without each of them.
+
+use std::cell::LazyCell;
+use std::os::fd::OwnedFd;
+
+use super::btf::{self, Btf};
+use super::files::Files;
+use super::ipc::{self, IpcCalls};
+use super::object::Loaded;
+use super::started::Started;
+use crate::options::TraceOptions;
+
+/// Those that are asked for; why there is none, where it cannot be had.
+pub struct Accounts {
+    /// Files (open file descriptions).
+    pub files: Option<Result<Files, String>>,
+    /// Calls that make IPC objects.
+    pub ipc: Option<Result<IpcCalls, String>>,
+    /// Processes and threads that tests start.
+    pub started: Option<Result<Started, String>>,
+}
+
+impl Accounts {
+    /// Loads their programs and lets them run, or adds them to those for probes; what is returned with it ends
+    /// that when it is closed. Takes tables that are theirs.
+    pub fn new(options: &TraceOptions, loaded: &mut Loaded) -> (Self, Vec<OwnedFd>) {
+        let Loaded { programs, others, tables } = loaded;
+        let mut links = Vec::new();
+        let ipc = options.ipc.then(|| {
+            let (calls, program) = IpcCalls::new(others, tables)?;
+            programs.insert(ipc::PROGRAM.into(), program);
+            Ok(calls)
+        });
+        let bytes = LazyCell::new(btf::read);
+        let types = LazyCell::new(|| {
+            let types = Btf::parse(bytes.as_ref().map_err(Clone::clone)?);
+            types.ok_or_else(|| "the kernel's types (BTF) have an unknown form".to_owned())
+        });
+        let started = options.children.then(|| {
+            let types = types.as_ref().map_err(Clone::clone)?;
+            let (started, more) = Started::new(others, types, tables)?;
+            links.extend(more);
+            Ok(started)
+        });
+        // Last of them: where it fails its tables are closed, and one of them is in the instructions of `started`.
+        let files = options.descriptors.then(|| {
+            let types = types.as_ref().map_err(Clone::clone)?;
+            let (files, link) = Files::new(others, types, tables, options.max_files)?;
+            links.push(link);
+            Ok(files)
+        });
+        (Self { files, ipc, started }, links)
+    }
+}
