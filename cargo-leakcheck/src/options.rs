@@ -65,8 +65,31 @@ pub struct ExecOptions {
     pub command: Vec<OsString>,
     /// The user's working directory.
     pub directory: PathBuf,
-    /// The user's environment.
+    /// The user's environment, without what was meant for this process only.
     pub environment: Environment,
+    /// Cargo or nextest starts it so: what is no test is none of ours.
+    pub runner: bool,
+    /// What its arguments ask for, if it is a test binary.
+    pub asked: Asked,
+}
+
+/// What a test binary is asked for by its arguments.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// To run tests.
+    Tests {
+        /// Which.
+        selection: Selection,
+        /// Their output is wanted as it comes.
+        no_capture: bool,
+    },
+    /// To list its tests, to say what it can, to measure.
+    Other,
+    /// For something that libtest does not know.
+    Unknown {
+        /// What.
+        reason: String,
+    },
 }
 
 /// Which tests to run: libtest's own selection.
@@ -179,6 +202,8 @@ pub struct ReportOptions {
     pub junit: Option<Utf8PathBuf>,
     /// Where the JSON document goes; `-` is standard output.
     pub json: Option<Utf8PathBuf>,
+    /// The directory that collects the JSON documents of all processes of a run.
+    pub results: Option<Utf8PathBuf>,
     /// Show std, allocator and harness frames too.
     pub full_stacks: bool,
     /// Show what every test leaves in its temporary directory.

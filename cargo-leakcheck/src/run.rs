@@ -1,5 +1,7 @@
 //! The pipeline: one stage after the other.
 
+mod exec;
+
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -10,15 +12,15 @@ use camino::Utf8PathBuf;
 
 use crate::error::{Error, Exit, Result};
 use crate::model::{
-    CheckedTest, Finding, Frame, Judged, Left, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered,
-    TestName, Window,
+    CheckedTest, Finding, Frame, Judged, Left, NotChecked, OwnCode, PlannedTest, Ran, Steered, TestName,
+    Window,
 };
-use crate::options::{Action, BuildOptions, ExecOptions, JudgeOptions, Options, Selection};
+use crate::options::{Action, BuildOptions, JudgeOptions, Options, Selection};
 use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
 use crate::snapshot::{Loss, Snapshot};
 use crate::symbolize::Symbolizer;
-use crate::sys::Interrupts;
+use crate::sys::{Interrupts, Signal};
 use crate::trace::{self, Child, Event, Traced};
 use crate::{build, classify, discover, judge, plan, report};
 
@@ -30,22 +32,27 @@ const WAITING: usize = 16;
 /// # Errors
 /// The tool could not do its work; failing and leaking tests are no errors.
 pub fn run(options: &Options) -> Result<Exit> {
+    // A program that is none of ours must not meet what a run sets up.
+    let called = match &options.action {
+        Action::Exec(exec) => Some((exec, exec::called(exec, &options.report)?)),
+        Action::Test(..) | Action::List(..) => None,
+    };
     let files = report::open(&options.report)?;
-    let interrupts = Interrupts::new()
+    let handed_on: &[Signal] = if called.is_some() { &exec::HANDED_ON } else { &[] };
+    let interrupts = Interrupts::new(handed_on)
         .map_err(|source| Error::System { call: "taking over the signals".to_owned(), source })?;
-    let (job, kernel) = match &options.action {
-        Action::List(build, selection) => {
+    let (job, kernel) = match (&options.action, called) {
+        (Action::List(build, selection), _) => {
             return list(&prepare(build, selection, options, &interrupts)?);
         }
-        Action::Test(build, selection) => {
+        (Action::Test(build, selection), _) => {
             let kernel = trace::load(&options.trace)?;
             (prepare(build, selection, options, &interrupts)?, kernel)
         }
-        Action::Exec(exec) => {
-            let on_stdout = options.report.json.as_deref().is_some_and(|path| path == "-");
-            let stdio = if on_stdout { Stdio::PassedToStderr } else { Stdio::Passed };
-            (program(exec, stdio)?, trace::load(&options.trace)?)
+        (_, Some((exec, called))) => {
+            (exec::job(exec, called, options, &interrupts)?, trace::load(&options.trace)?)
         }
+        (Action::Exec(_), None) => unreachable!("every call of exec has been looked at"),
     };
     let view = View {
         own: job.own.clone(),
@@ -55,9 +62,15 @@ pub fn run(options: &Options) -> Result<Exit> {
     };
     let mut progress = Progress::new(options.report.color);
     let terminal = Terminal::new(view.clone());
+    let brief = job.brief;
     let (run, failure) = check(job, kernel, options, &interrupts, &terminal, &mut progress)?;
-    progress.print(&terminal.details(&run));
-    progress.print(&terminal.summary(&run));
+    let details = terminal.details(&run);
+    progress.print(&details);
+    if !brief {
+        progress.print(&terminal.summary(&run));
+    } else if let Some(note) = run.steered.note().filter(|_| !details.is_empty()) {
+        progress.print(&format!("note: {note}\n"));
+    }
     files.write(&run, &view)?;
     // What stopped the run comes last: what had been found before is not lost.
     failure.map_or(Ok(run.exit), Err)
@@ -71,6 +84,10 @@ struct Job {
     not_checked: Vec<NotChecked>,
     notes: Vec<String>,
     own: OwnCode,
+    /// It is no failure when there are no tests: cargo starts its runner for every binary.
+    may_be_empty: bool,
+    /// Nothing is to be said but of tests that have findings, or do not pass.
+    brief: bool,
 }
 
 /// Builds, and asks the binaries for their tests.
@@ -93,16 +110,7 @@ fn prepare(
     let plan = plan::plan(discovered, selection, plan::budgets::of_binary)?;
     let notes = std::mem::take(&mut built.notes).into_iter().chain(plan.notes).collect();
     let build::Built { executables, not_checked, own, .. } = built;
-    Ok(Job { tests: plan.tests, executables, not_checked, notes, own })
-}
-
-fn program(exec: &ExecOptions, stdio: Stdio) -> Result<Job> {
-    let test = plan::program(exec, stdio)?;
-    let directory = test.binary.directory.clone();
-    let packages: Vec<Utf8PathBuf> = vec![directory.clone()];
-    let own = OwnCode { root: directory, packages };
-    let executables = vec![test.binary.path.clone()];
-    Ok(Job { tests: vec![test], executables, not_checked: Vec::new(), notes: Vec::new(), own })
+    Ok(Job { tests: plan.tests, executables, not_checked, notes, own, may_be_empty: false, brief: false })
 }
 
 fn list(job: &Job) -> Result<Exit> {
@@ -129,19 +137,27 @@ fn check(
     terminal: &Terminal,
     progress: &mut Progress,
 ) -> Result<(Run, Option<Error>)> {
+    let brief = job.brief;
+    let say = |progress: &Progress, text: &str| {
+        if !brief {
+            progress.print(text);
+        }
+    };
     for note in &job.notes {
-        progress.print(&format!("note: {note}\n"));
+        say(progress, &format!("note: {note}\n"));
     }
     let start = Instant::now();
     let binaries: HashSet<_> = job.tests.iter().map(|test| &test.binary.path).collect();
-    progress.print(&terminal.checking(job.tests.len(), binaries.len()));
+    say(progress, &terminal.checking(job.tests.len(), binaries.len()));
     let mut tests = Vec::new();
     let mut interrupted = false;
     let mut failure = None;
     let steered = OnceLock::new();
     if !job.tests.is_empty() {
         trace::block_signals()?;
-        progress.start(job.tests.len());
+        if !brief {
+            progress.start(job.tests.len());
+        }
         let progress = &*progress;
         let (sender, receiver) = mpsc::sync_channel::<Box<Traced>>(WAITING);
         let (plan, executables, own, steered) = (&job.tests, &job.executables, &job.own, &steered);
@@ -150,12 +166,12 @@ fn check(
             let tracer = scope.spawn(move || {
                 trace::run(kernel, plan, executables, &options.trace, interrupts, &mut |event| match event {
                     Event::Ready(how) => {
-                        progress
-                            .print(&how.note().map_or_else(String::new, |note| format!("note: {note}\n")));
+                        let note = how.note().map_or_else(String::new, |note| format!("note: {note}\n"));
+                        say(progress, &note);
                         steered.get_or_init(|| how);
                     }
                     Event::ByUprobe { binary, because } => {
-                        progress.print(&report::by_uprobe(own, &binary, &because));
+                        say(progress, &report::by_uprobe(own, &binary, &because));
                     }
                     Event::Started { number } => progress.running(plan[number].name.as_str()),
                     // If nobody receives, the analysis has panicked, and that is what shows.
@@ -163,7 +179,8 @@ fn check(
                 })
             });
             let own = &job.own;
-            tests = analyse(receiver, symbolizer, own, options, terminal, progress);
+            let finished = |test: &CheckedTest| say(progress, &terminal.finished(test));
+            tests = analyse(receiver, symbolizer, own, options, &finished, progress);
             tracer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         progress.finish();
@@ -176,6 +193,7 @@ fn check(
     let exit = match judge::exit(tests.iter()) {
         _ if failure.is_some() => Exit::Tool,
         exit if interrupted => exit.max(Exit::Incomplete),
+        Exit::NothingRan if job.may_be_empty => Exit::Clean,
         exit => exit,
     };
     let recorder = options.trace.recorder;
@@ -190,7 +208,7 @@ fn analyse(
     mut symbolizer: Symbolizer,
     own: &OwnCode,
     options: &Options,
-    terminal: &Terminal,
+    finished: &dyn Fn(&CheckedTest),
     progress: &Progress,
 ) -> Vec<CheckedTest> {
     let mut checked: Vec<(usize, CheckedTest)> = Vec::new();
@@ -201,7 +219,7 @@ fn analyse(
         }
         let number = traced.number;
         let test = examine(*traced, &mut symbolizer, own, options, progress);
-        progress.print(&terminal.finished(&test));
+        finished(&test);
         progress.advance();
         checked.push((number, test));
     }

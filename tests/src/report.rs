@@ -58,6 +58,9 @@ pub struct Test {
     pub outcome: String,
     /// What its memory came to.
     pub verdict: String,
+    /// Whether the verdict matters for the exit code.
+    #[serde(default)]
+    pub counts: bool,
     /// What recorded it; none where the binary cannot be traced.
     pub recorder: Option<String>,
     /// Why that was not the run's first choice.

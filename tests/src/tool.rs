@@ -122,6 +122,16 @@ impl Workshop {
         Ok(command)
     }
 
+    /// Runs `cargo ARGS` on the fixtures, with more variables.
+    pub fn cargo(&self, args: &[&str], variables: &[(&str, &str)]) -> Result<Run, String> {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+        command.args(args).stdin(Stdio::null()).current_dir(self.fixtures());
+        clean_environment(&mut command);
+        command.env("CARGO_TARGET_DIR", self.target_dir().join("plain")).envs(variables.iter().copied());
+        let output = command.output().map_err(|problem| format!("{command:?}: {problem}"))?;
+        Ok(Run::new(format!("{command:?}"), output))
+    }
+
     /// Runs the tool to its end.
     pub fn run(&self, args: &[&str], variables: &[(String, String)]) -> Result<Run, String> {
         let mut command = self.command(args)?;

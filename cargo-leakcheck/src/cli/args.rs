@@ -49,7 +49,7 @@ pub struct TestArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Trace any program, Rust or not
+    /// Trace any program, Rust or not; as cargo's or nextest's runner, tests
     Exec(ExecArgs),
     /// Print the tests that would run, with their budgets
     List(Box<TestArgs>),
@@ -57,7 +57,10 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct ExecArgs {
-    /// The program and its arguments
+    /// As a runner of cargo's or nextest's: start what is no test binary, and trace only tests
+    #[arg(long)]
+    pub runner: bool,
+    /// The program and its arguments; a test binary runs its tests
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
     #[command(flatten)]

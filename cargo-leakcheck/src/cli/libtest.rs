@@ -1,4 +1,4 @@
-//! The arguments behind `--`: what libtest understands of selecting tests.
+//! libtest's own arguments: behind `--`, and those that a test binary is called with.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 use crate::error::{Error, Result};
+use crate::options::{Asked, Ignored, Selection};
 
 /// libtest's own selection arguments.
 #[derive(Debug, Default, Parser)]
@@ -55,5 +56,54 @@ impl LibtestArgs {
             return Err(Error::Usage("behind `--`: use `cargo leakcheck list` to list tests".to_owned()));
         }
         Ok(parsed)
+    }
+
+    /// What it selects, with `filters` besides its own.
+    pub fn selection(self, filters: Vec<String>) -> Selection {
+        let ignored = match (self.ignored, self.include_ignored) {
+            (true, _) => Ignored::Only,
+            (false, true) => Ignored::Include,
+            (false, false) => Ignored::Skip,
+        };
+        let filters = filters.into_iter().chain(self.filters).collect();
+        Selection { filters, skip: self.skip, exact: self.exact, ignored }
+    }
+}
+
+/// The arguments that cargo and nextest start a test binary with: besides those that select, some that say
+/// how libtest is to show its results. Those of ours are shown our way.
+#[derive(Debug, Parser)]
+#[command(name = "--", no_binary_name = true, disable_help_flag = true, disable_version_flag = true)]
+struct Called {
+    #[command(flatten)]
+    select: LibtestArgs,
+    #[arg(short, long)]
+    quiet: bool,
+    #[arg(long)]
+    test: bool,
+    #[arg(long)]
+    color: Option<String>,
+    #[arg(long, value_parser = ["pretty", "terse"])]
+    format: Option<String>,
+}
+
+/// What a test binary is asked for by its arguments, and how many tests are to run at a time.
+pub fn asked(arguments: &[OsString]) -> (Asked, Option<NonZeroUsize>) {
+    let is_other = |argument: &OsString| {
+        ["--list", "--help", "-h", "--bench"].iter().any(|other| argument.as_os_str() == *other)
+    };
+    if arguments.iter().take_while(|argument| *argument != "--").any(is_other) {
+        return (Asked::Other, None);
+    }
+    match Called::try_parse_from(arguments) {
+        Ok(Called { select, .. }) => {
+            let (threads, no_capture) = (select.test_threads, select.nocapture);
+            (Asked::Tests { selection: select.selection(Vec::new()), no_capture }, threads)
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            (Asked::Unknown { reason }, None)
+        }
     }
 }

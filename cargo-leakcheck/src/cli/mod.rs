@@ -5,10 +5,11 @@ mod args;
 mod libtest;
 mod values;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use camino::Utf8PathBuf;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
@@ -16,9 +17,12 @@ use self::args::{CargoArgs, Cli, ColorArg, Command, CountArg, RecorderArg, RunAr
 use self::libtest::LibtestArgs;
 use crate::error::{Error, Result};
 use crate::options::{
-    Action, BuildOptions, Color, Count, Environment, ExecOptions, Ignored, JudgeOptions, Options, Recorder,
+    Action, Asked, BuildOptions, Color, Count, Environment, ExecOptions, JudgeOptions, Options, Recorder,
     ReportOptions, Selection, TraceOptions,
 };
+
+/// The variable that names the directory to which the processes of a run write their results.
+const RESULTS: &str = "LEAKCHECK_RESULTS";
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -100,9 +104,20 @@ fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
         }
         Some(Command::List(list)) => test(*list, surroundings, Action::List),
         Some(Command::Exec(exec)) => {
-            let (trace, judge, report) = run(&exec.run, None, &surroundings);
-            let Surroundings { environment, directory, .. } = surroundings;
-            let exec = ExecOptions { command: exec.command, directory, environment };
+            let (asked, threads) = libtest::asked(exec.command.get(1..).unwrap_or_default());
+            let (mut trace, judge, mut report) = run(&exec.run, threads, &surroundings);
+            if matches!(asked, Asked::Tests { no_capture: true, .. }) {
+                trace.jobs = 1;
+            }
+            let Surroundings { mut environment, directory, .. } = surroundings;
+            report.results = match environment.remove(OsStr::new(RESULTS)).map(PathBuf::from) {
+                Some(path) => Some(Utf8PathBuf::try_from(path).map_err(|_| {
+                    Error::Usage(format!("{RESULTS}: paths that are not UTF-8 are not supported"))
+                })?),
+                None => None,
+            };
+            let exec =
+                ExecOptions { command: exec.command, directory, environment, runner: exec.runner, asked };
             Ok(Options { action: Action::Exec(exec), trace, judge, report })
         }
     }
@@ -126,13 +141,8 @@ fn test(
 
 fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
     let libtest = LibtestArgs::read(&select.libtest)?;
-    let ignored = match (libtest.ignored, libtest.include_ignored) {
-        (true, _) => Ignored::Only,
-        (false, true) => Ignored::Include,
-        (false, false) => Ignored::Skip,
-    };
-    let filters = select.filters.into_iter().chain(libtest.filters).collect();
-    Ok((Selection { filters, skip: libtest.skip, exact: libtest.exact, ignored }, libtest.test_threads))
+    let threads = libtest.test_threads;
+    Ok((libtest.selection(select.filters), threads))
 }
 
 fn run(
@@ -177,6 +187,7 @@ fn run(
     let report = ReportOptions {
         junit: run.junit.clone(),
         json: run.json.clone(),
+        results: None,
         full_stacks: run.full_stacks,
         files: run.files,
         color: color(run.color, surroundings),

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::options::Ignored;
 
 fn surroundings(variables: &[(&str, &str)]) -> Surroundings {
     Surroundings {
@@ -255,4 +256,48 @@ fn help_and_version_are_no_errors() {
         let arguments = ["cargo-leakcheck", "leakcheck", flag].map(OsString::from);
         assert!(matches!(parse(arguments, surroundings(&[])), Ok(Request::Print(_))), "{flag}");
     }
+}
+
+fn exec_action(line: &[&str], variables: &[(&str, &str)]) -> (ExecOptions, Options) {
+    let options = parse_in(line, variables).unwrap();
+    match options.action.clone() {
+        Action::Exec(exec) => (exec, options),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_a_test_binary_is_asked_for() {
+    let asked = |arguments: &[&str]| {
+        let line = [&["exec", "--runner", "--", "/t/a"], arguments].concat();
+        exec_action(&line, &[]).0.asked
+    };
+    // As nextest and cargo call it.
+    match asked(&["--exact", "a::b", "--nocapture", "--ignored"]) {
+        Asked::Tests { selection, no_capture: true } => {
+            assert_eq!(selection.filters, ["a::b"]);
+            assert!(selection.exact && selection.ignored == Ignored::Only);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(asked(&[]), Asked::Tests { no_capture: false, .. }));
+    assert!(matches!(asked(&["-q", "--color", "always", "x"]), Asked::Tests { .. }));
+    for arguments in [&["--list", "--format", "terse"][..], &["--help"], &["x", "--bench"]] {
+        assert!(matches!(asked(arguments), Asked::Other), "{arguments:?}");
+    }
+    assert!(matches!(asked(&["--", "--list"]), Asked::Tests { .. }), "a test of that name");
+    for arguments in [&["--format", "json"][..], &["--port=0"]] {
+        assert!(matches!(asked(arguments), Asked::Unknown { .. }), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_directory_of_results_is_not_the_tests_business() {
+    let variables = [("LEAKCHECK_RESULTS", "/r"), ("PATH", "/bin")];
+    let (exec, options) = exec_action(&["exec", "--runner", "--", "/t/a", "--test-threads=7"], &variables);
+    assert_eq!(options.report.results.unwrap(), "/r");
+    assert_eq!(exec.environment.len(), 1);
+    assert_eq!(options.trace.jobs, 7);
+    let (_, options) = exec_action(&["exec", "--", "/t/a", "--nocapture"], &variables);
+    assert_eq!(options.trace.jobs, 1);
 }

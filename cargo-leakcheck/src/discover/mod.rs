@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use crate::model::TestBinary;
 
+pub use harness::is_libtest;
+
 /// A binary and its tests.
 #[derive(Clone, Debug)]
 pub struct Discovered {

@@ -40,6 +40,8 @@ pub enum Stdio {
     Passed,
     /// The same, but what it writes goes to standard error: standard output is a report's.
     PassedToStderr,
+    /// The tool's own to read from; what it writes goes to the tool's own as it comes, and is kept as well.
+    Forwarded,
 }
 
 /// A test, ready to be run.
@@ -59,6 +61,21 @@ pub struct PlannedTest {
     pub should_panic: bool,
     /// Where its streams lead.
     pub stdio: Stdio,
+    /// Which attempt at it this is, from 1.
+    pub attempt: u32,
+}
+
+impl PlannedTest {
+    /// Whether it is a program of the user's own choice, which has no directory of its own, and may do something
+    /// that it must not do twice.
+    pub fn is_program(&self) -> bool {
+        matches!(self.stdio, Stdio::Passed | Stdio::PassedToStderr)
+    }
+
+    /// The same test, for a run that nobody is to see.
+    pub fn quiet(&self) -> Self {
+        Self { stdio: Stdio::Captured, ..self.clone() }
+    }
 }
 
 /// How a test's process ended.

@@ -1,6 +1,7 @@
 //! Decides which tests run, with which arguments, in which order.
 
 pub mod budgets;
+mod identity;
 mod list;
 mod program;
 
@@ -12,8 +13,9 @@ use crate::error::Result;
 use crate::model::{Budget, PlannedTest, Stdio, TestBinary, TestName, Window};
 use crate::options::{Ignored, Selection};
 
+pub use identity::own_code;
 pub use list::print;
-pub use program::program;
+pub use program::{Called, called};
 
 /// What will run.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +61,7 @@ pub fn plan(
                         budget: Budget::default(),
                         should_panic: false,
                         stdio: Stdio::Captured,
+                        attempt: 1,
                     });
                 }
                 continue;
@@ -79,6 +82,7 @@ pub fn plan(
             window,
             should_panic: false,
             stdio: Stdio::Captured,
+            attempt: 1,
         }));
     }
     Ok(plan)

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::TargetKind;
-use crate::options::ExecOptions;
+use crate::options::{Asked, ExecOptions};
 
 fn found(target: &str, kind: TargetKind, tests: Tests) -> Discovered {
     let binary = TestBinary {
@@ -139,28 +139,41 @@ fn budgets_go_to_their_tests_and_are_read_only_where_needed() {
     );
 }
 
-fn exec(command: &[&str]) -> Result<PlannedTest> {
-    program(
-        &ExecOptions {
-            command: command.iter().map(OsString::from).collect(),
-            directory: "/bin".into(),
-            environment: [("PATH".into(), "/nowhere:/bin".into())].into(),
-        },
-        Stdio::Passed,
-    )
+fn exec(command: &[&str], runner: bool) -> Result<Called> {
+    let options = ExecOptions {
+        command: command.iter().map(OsString::from).collect(),
+        directory: "/bin".into(),
+        environment: [("PATH".into(), "/nowhere:/bin".into())].into(),
+        runner,
+        asked: Asked::Tests { selection: Selection::default(), no_capture: false },
+    };
+    called(&options, Stdio::Passed)
+}
+
+#[test]
+fn a_runner_leaves_programs_alone() {
+    match exec(&["sh", "-c", "exit 3"], true).unwrap() {
+        Called::Other(path) => assert!(path.ends_with("sh"), "{path}"),
+        other => panic!("{other:?}"),
+    }
+    let own = std::env::current_exe().unwrap();
+    match exec(&[own.to_str().unwrap()], true).unwrap() {
+        Called::Tests(binary, _) => assert_eq!(binary.path, *own),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
 fn programs_are_found_as_a_shell_finds_them() {
     for name in ["sh", "./sh", "/bin/sh"] {
-        let test = exec(&[name, "-c", "exit 3"]).unwrap();
+        let Called::One(test) = exec(&[name, "-c", "exit 3"], false).unwrap() else { panic!("{name}") };
         assert_eq!(test.name, TestName::Unit("sh".to_owned()));
         assert!(test.binary.path.ends_with("sh") && test.binary.path.is_absolute(), "{}", test.binary.path);
         assert_eq!(test.arguments, ["-c", "exit 3"]);
         assert_eq!(test.window, Window::Process);
     }
     for name in ["no-such-program", "./no-such-program", "/etc/passwd", "/etc"] {
-        let text = exec(&[name]).unwrap_err().to_string();
+        let text = exec(&[name], false).unwrap_err().to_string();
         assert!(text.contains(name), "{text}");
     }
 }

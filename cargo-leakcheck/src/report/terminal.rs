@@ -10,7 +10,7 @@ use camino::Utf8Path;
 use super::excerpt::Sources;
 use super::status::{Status, status};
 use super::{Run, View, files_left, findings, text};
-use crate::model::{CheckedTest, NotChecked, Outcome, OwnCode, Verdict};
+use crate::model::{CheckedTest, NotChecked, Outcome, OwnCode, Stdio, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 const RED: Style = AnsiColor::Red.on_default().bold();
@@ -66,7 +66,7 @@ impl Terminal {
         if let Some(files) = files {
             shown += &format!("{:13}{files}\n", "");
         }
-        if test.outcome != Outcome::Passed {
+        if test.outcome != Outcome::Passed && test.test.stdio == Stdio::Captured {
             let output = &test.output;
             shown += &stream("stdout", &output.stdout);
             shown += &stream("stderr", &output.stderr);

@@ -1,15 +1,18 @@
 //! The user's wish to end the run, and what the run must not leave behind then.
 
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid};
+use signal_hook::flag::register_usize;
 use signal_hook::low_level::pipe;
 
 use super::ptrace::wait_any;
@@ -24,32 +27,46 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// From when this exists, signals that ask for an end no longer end the tool: it looks here. What
 /// the run has started and left becomes a child of the tool, however it has hidden itself.
 pub struct Interrupts {
-    /// Readable from the first signal on; nobody reads it.
+    /// Readable from the first signal on, until it is taken.
     requests: UnixStream,
+    /// The signal that came last.
+    last: Arc<AtomicUsize>,
     /// Children that were there before.
     before: HashSet<Pid>,
 }
 
 impl Interrupts {
-    /// Takes over the signals. Those that are ignored, as under `nohup`, stay ignored.
+    /// Takes over the signals, and `others` that the run hands on to a program. Those that are ignored, as under
+    /// `nohup`, stay ignored.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn new() -> io::Result<Self> {
+    pub fn new(others: &[Signal]) -> io::Result<Self> {
         set_child_subreaper(true)?;
         let (requests, sender) = UnixStream::pair()?;
+        requests.set_nonblocking(true)?;
+        let last = Arc::new(AtomicUsize::new(0));
         let ignored = ignored_signals();
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].map(|signal| signal as i32) {
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].iter().chain(others) {
+            let signal = *signal as i32;
             if ignored >> (signal - 1) & 1 == 0 {
+                register_usize(signal, last.clone(), signal.unsigned_abs() as usize)?;
                 pipe::register(signal, sender.try_clone()?)?;
             }
         }
-        Ok(Self { requests, before: children().into_iter().collect() })
+        Ok(Self { requests, last, before: children().into_iter().collect() })
     }
 
     /// Whether the user has asked for the end.
     pub fn requested(&self) -> bool {
         readable(&[self.as_fd()], Duration::ZERO)
+    }
+
+    /// The signal that was sent last, if one was: from then on, it has not been requested.
+    pub fn take(&self) -> Option<Signal> {
+        let mut requests = [0; 64];
+        (&self.requests).read(&mut requests).ok()?;
+        Signal::try_from(i32::try_from(self.last.load(Ordering::SeqCst)).ok()?).ok()
     }
 
     /// Does `work`, which starts processes and waits for them. If the user asks for the end, whatever

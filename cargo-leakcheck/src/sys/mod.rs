@@ -14,6 +14,7 @@ pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
 pub use lists::{attach_tracepoint, list_of_process};
 pub use namespace::{Queues, in_ipc_namespace, ipc_namespace, leave_ipc_namespace};
+pub use nix::sys::signal::Signal;
 pub use ptrace::{
     Stop, cont, is_breakpoint, is_ending, listen, read_word, sent_by_kernel, set_breakpoints, time_stamp,
     wait_any, write_word,

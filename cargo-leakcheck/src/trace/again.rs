@@ -7,7 +7,7 @@ use super::prepare::Prepared;
 use super::steering::Steering;
 use super::{Event, Traced};
 use crate::error::Result;
-use crate::model::{Outcome, PlannedTest, RecordedBy, Stdio};
+use crate::model::{Outcome, PlannedTest, RecordedBy};
 use crate::options::{Recorder, TraceOptions};
 use crate::snapshot::Loss;
 use crate::sys::Interrupts;
@@ -17,8 +17,7 @@ pub fn reason(traced: &Traced) -> Option<&'static str> {
     let children = traced.children.iter().map(|child| &child.snapshot);
     let losses = std::iter::once(&traced.ran.memory).chain(children).flat_map(|of| &of.losses);
     let reasons: Option<Vec<_>> = losses.map(Loss::passes_ledger).collect();
-    // A program of the user's own choice may do something that it must not do twice.
-    let may = traced.ran.test.stdio == Stdio::Captured && !traced.interrupted;
+    let may = !traced.ran.test.is_program() && !traced.interrupted;
     reasons?.first().copied().filter(|_| may && traced.ran.outcome == Outcome::Passed)
 }
 
@@ -37,7 +36,7 @@ pub fn run(
     sink: &mut dyn FnMut(Event),
 ) -> Result<bool> {
     let options = TraceOptions { recorder: Recorder::Uprobe, ..options.clone() };
-    let tests: Vec<PlannedTest> = first.iter().map(|traced| traced.ran.test.clone()).collect();
+    let tests: Vec<PlannedTest> = first.iter().map(|traced| traced.ran.test.quiet()).collect();
     let numbers: Vec<usize> = first.iter().map(|traced| traced.number).collect();
     let mut first: Vec<Option<Traced>> = first.into_iter().map(Some).collect();
     let prepared = interrupts.watch(|| {
@@ -72,6 +71,7 @@ fn better(first: Traced, mut second: Traced) -> Traced {
         return first;
     }
     second.number = first.number;
+    second.ran.test = first.ran.test.clone();
     second.ran.recorded_by = Some(RecordedBy::Uprobe { because: reason(&first).map(str::to_owned) });
     second
 }
@@ -81,7 +81,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Output, Ran, TestBinary, TestName, Window};
+    use crate::model::{Output, Ran, Stdio, TestBinary, TestName, Window};
     use crate::snapshot::Snapshot;
 
     fn traced(outcome: Outcome, losses: Vec<Loss>) -> Traced {
@@ -101,6 +101,7 @@ mod tests {
             budget: crate::model::Budget::default(),
             should_panic: false,
             stdio: Stdio::Captured,
+            attempt: 1,
         };
         let memory = Snapshot { losses, ..Snapshot::default() };
         let (duration, output, recorded_by) = (Duration::ZERO, Output::default(), Some(RecordedBy::Ledger));

@@ -2,7 +2,8 @@
 //! limit.
 
 use std::collections::VecDeque;
-use std::io::{self, IsTerminal as _};
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ const KEPT: usize = 256 << 10;
 /// One captured stream.
 pub struct Capture {
     pipe: Option<OwnedFd>,
+    /// Where what comes goes on to.
+    onward: Option<File>,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     dropped: u64,
@@ -32,7 +35,7 @@ impl Capture {
 
     /// Captures nothing.
     pub fn none() -> Self {
-        Self { pipe: None, head: Vec::new(), tail: VecDeque::new(), dropped: 0 }
+        Self { pipe: None, onward: None, head: Vec::new(), tail: VecDeque::new(), dropped: 0 }
     }
 
     /// The pipe to wait for, until the other end is closed.
@@ -47,11 +50,23 @@ impl Capture {
             let Some(pipe) = &self.pipe else { return };
             match nix::unistd::read(pipe, &mut buffer) {
                 Ok(0) => self.pipe = None,
-                Ok(count) => self.keep(&buffer[..count]),
+                Ok(count) => {
+                    self.hand_on(&buffer[..count]);
+                    self.keep(&buffer[..count]);
+                }
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => return,
                 Err(_) => self.pipe = None,
             }
+        }
+    }
+
+    /// Waits, where the other end is slow.
+    fn hand_on(&mut self, bytes: &[u8]) {
+        let Some(onward) = &mut self.onward else { return };
+        if onward.write_all(bytes).is_err() {
+            // Nobody is listening any more.
+            self.onward = None;
         }
     }
 
@@ -81,13 +96,22 @@ impl Capture {
 /// The system has no room for another descriptor.
 pub fn streams(stdio: Stdio, null: &Arc<OwnedFd>) -> io::Result<([Capture; 2], [Arc<OwnedFd>; 3])> {
     let own = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(Arc::new);
-    if stdio == Stdio::Captured {
-        let (stdout, write_out) = Capture::new()?;
-        let (stderr, write_err) = Capture::new()?;
-        return Ok(([stdout, stderr], [null.clone(), Arc::new(write_out), Arc::new(write_err)]));
+    let stdin = || {
+        let stdin = io::stdin();
+        if stdin.is_terminal() { Ok(null.clone()) } else { own(stdin.as_fd()) }
+    };
+    if matches!(stdio, Stdio::Captured | Stdio::Forwarded) {
+        let (mut stdout, write_out) = Capture::new()?;
+        let (mut stderr, write_err) = Capture::new()?;
+        let mut input = null.clone();
+        if stdio == Stdio::Forwarded {
+            input = stdin()?;
+            stdout.onward = Some(File::from(io::stdout().as_fd().try_clone_to_owned()?));
+            stderr.onward = Some(File::from(io::stderr().as_fd().try_clone_to_owned()?));
+        }
+        return Ok(([stdout, stderr], [input, Arc::new(write_out), Arc::new(write_err)]));
     }
-    let stdin = io::stdin();
-    let stdin = if stdin.is_terminal() { null.clone() } else { own(stdin.as_fd())? };
+    let stdin = stdin()?;
     let stderr = own(io::stderr().as_fd())?;
     let stdout = match stdio {
         Stdio::PassedToStderr => stderr.clone(),

@@ -63,7 +63,7 @@ impl Running {
         let arguments: Vec<CString> =
             std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
         let mut environment = test.binary.environment.clone();
-        let all = prepared.temporaries().filter(|_| test.stdio == Stdio::Captured);
+        let all = prepared.temporaries().filter(|_| !test.is_program());
         let temporary = all.map(|all| all.give(&mut environment));
         let temporary = temporary.transpose().map_err(failed)?.flatten();
         let coverage = prepared.coverage(&test.binary);
@@ -97,6 +97,11 @@ impl Running {
             children: Vec::new(),
         };
         Ok((running, process))
+    }
+
+    /// Where its streams lead.
+    pub fn stdio(&self) -> Stdio {
+        self.test.stdio
     }
 
     /// Takes what is known of its own process, which has ended so.

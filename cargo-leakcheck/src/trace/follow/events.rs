@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 
 use super::{Follower, end_group, end_process, leave, proceed};
 use crate::harvest;
-use crate::model::{Outcome, Stdio, Window};
+use crate::model::{Outcome, Window};
 use crate::snapshot::{BadFree, Loss};
 use crate::sys::{self, Stop};
 use crate::trace::process::{Phase, Thread, Turn};
@@ -267,18 +267,22 @@ impl Follower<'_> {
         };
         let notes = |traced: &Traced| any(traced, |free| free.before.freed.is_some());
         let result = match self.again.remove(&number) {
-            // A program of the user's own choice may do something that it must not do twice.
             None if misses(&traced)
                 && !self.options.free_stacks
                 && !self.interrupted
-                && traced.ran.test.stdio == Stdio::Captured =>
+                && !traced.ran.test.is_program() =>
             {
                 self.again.insert(number, traced);
                 self.queue.push_front(number);
                 return;
             }
             Some(first) if traced.interrupted || !notes(&traced) => first,
-            _ => traced,
+            Some(first) => {
+                let mut traced = traced;
+                traced.ran.test = first.ran.test;
+                traced
+            }
+            None => traced,
         };
         (self.sink)(Event::Finished(Box::new(result)));
     }

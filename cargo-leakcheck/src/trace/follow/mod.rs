@@ -22,7 +22,7 @@ use super::running::Running;
 use super::steering::Steering;
 use super::{Event, Traced};
 use crate::error::{Error, Result};
-use crate::model::PlannedTest;
+use crate::model::{PlannedTest, Stdio};
 use crate::options::TraceOptions;
 use crate::sys::{self, Interrupts, Spawner};
 
@@ -144,8 +144,10 @@ impl<'a> Follower<'a> {
 
     fn start(&mut self, number: usize, test: &PlannedTest) -> Result<()> {
         let again = self.again.contains_key(&number);
+        // What it writes has been handed on already.
+        let quiet = again.then(|| test.quiet());
         let (running, process) = Running::start(
-            (number, test),
+            (number, quiet.as_ref().unwrap_or(test)),
             self.turns,
             again || self.options.free_stacks,
             self.prepared,
@@ -205,7 +207,14 @@ impl<'a> Follower<'a> {
         }
         let readable = files[1..].iter().any(|file| file.any() == Some(true));
         while let Ok(Some(_)) = self.signals.read_signal() {}
-        if !self.interrupted && self.interrupts.requested() {
+        if self.hands_on() {
+            if let Some(signal) = self.interrupts.take() {
+                for test in self.tests.values() {
+                    // It may have ended just now.
+                    let _ = kill(test.pid, signal);
+                }
+            }
+        } else if !self.interrupted && self.interrupts.requested() {
             self.interrupted = true;
             self.processes.values().for_each(|process| end(process.pid));
         }
@@ -215,6 +224,12 @@ impl<'a> Follower<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether signals to the tool are for what it runs: a program, or a single test, that has its streams too.
+    fn hands_on(&self) -> bool {
+        let stands_for = |test: &Running| !test.has_ended() && test.stdio() != Stdio::Captured;
+        self.queue.is_empty() && self.tests.len() == 1 && self.tests.values().all(stands_for)
     }
 
     fn deadline(&self, test: &Running) -> Option<Instant> {
