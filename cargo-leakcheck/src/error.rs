@@ -114,6 +114,15 @@ pub enum Exit {
     Build = 12,
 }
 
+impl Exit {
+    /// The one with this code.
+    pub fn of_code(code: u8) -> Option<Self> {
+        use Exit::{Build, Clean, Failed, FailedAndLeaks, Incomplete, Leaks, NothingRan, Tool};
+        let all = [Clean, Failed, Leaks, FailedAndLeaks, NothingRan, Incomplete, Tool, Build];
+        all.into_iter().find(|exit| *exit as u8 == code)
+    }
+}
+
 impl Error {
     /// The exit code for this error.
     pub fn exit(&self) -> Exit {

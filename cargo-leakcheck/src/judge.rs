@@ -8,6 +8,7 @@
 //!    seen may hold more of them, or the reference that makes one of them reachable;
 //! 4. otherwise each limit that is exceeded is a reason for *leaks*, and without one the test is *clean*.
 
+mod attempts;
 mod left;
 mod noise;
 
@@ -20,6 +21,8 @@ use crate::model::{
 };
 use crate::options::{Count, JudgeOptions};
 use crate::snapshot::Loss;
+
+pub use attempts::decide;
 
 /// Judges one test.
 ///
@@ -55,7 +58,12 @@ pub fn judge(
     };
     let passed = *outcome == Outcome::Passed;
     let counts = (passed || options.count_failed) && (!should_panic || options.count_should_panic);
-    Judged { findings, totals, left, files: None, losses, verdict, counts }
+    Judged { findings, totals, left, files: None, losses, verdict, attempts: None, counts }
+}
+
+/// Whether a test makes a run end otherwise than clean.
+pub fn is_bad(test: &CheckedTest) -> bool {
+    exit(std::iter::once(test)) != Exit::Clean
 }
 
 /// The exit code of a run whose tests these are; the run itself went well. Tests that did not start

@@ -28,8 +28,28 @@ pub enum Action {
     Test(BuildOptions, Selection),
     /// Build, discover, print.
     List(BuildOptions, Selection),
-    /// Trace one program.
+    /// Trace one program, or tests as a runner.
     Exec(ExecOptions),
+    /// Print the variables that make this program cargo's runner.
+    ShowEnv {
+        /// Of which workspace.
+        build: BuildOptions,
+        /// The options that the runner has.
+        runner: Vec<String>,
+        /// `export` stands before each.
+        export: bool,
+    },
+    /// Run cargo nextest with those variables, and put the results of all its tests together.
+    Nextest {
+        /// Of which workspace.
+        build: BuildOptions,
+        /// The options that the runner has.
+        runner: Vec<String>,
+        /// nextest's command and its options.
+        command: Vec<OsString>,
+    },
+    /// Put reports together.
+    Merge(Vec<Utf8PathBuf>),
 }
 
 /// Names and values of environment variables.
@@ -77,12 +97,7 @@ pub struct ExecOptions {
 #[derive(Clone, Debug)]
 pub enum Asked {
     /// To run tests.
-    Tests {
-        /// Which.
-        selection: Selection,
-        /// Their output is wanted as it comes.
-        no_capture: bool,
-    },
+    Tests(Selection),
     /// To list its tests, to say what it can, to measure.
     Other,
     /// For something that libtest does not know.
@@ -103,6 +118,32 @@ pub struct Selection {
     pub exact: bool,
     /// Whether ignored tests run.
     pub ignored: Ignored,
+    /// Which part of those.
+    pub partition: Option<Partition>,
+    /// What they write goes on as it comes.
+    pub no_capture: bool,
+}
+
+/// One of several parts of a run, which together are all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// How tests are dealt out.
+    pub by: PartitionBy,
+    /// Which part, from 1.
+    pub part: u64,
+    /// How many there are.
+    pub of: u64,
+}
+
+/// How tests are dealt out to parts, as nextest does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartitionBy {
+    /// By the hash of a test's name, whatever other tests there are.
+    Hash,
+    /// One after the other, over all binaries.
+    Slice,
+    /// One after the other in each binary.
+    Count,
 }
 
 /// Whether tests marked `#[ignore]` run.
@@ -138,6 +179,10 @@ pub struct TraceOptions {
     pub jobs: usize,
     /// Time for one test.
     pub timeout: Option<Duration>,
+    /// How often a test that fails or leaks is run once more.
+    pub retries: u32,
+    /// After how many tests that fail or leak no other is started.
+    pub max_fail: Option<usize>,
     /// Record the workspace's executables too where tests start them.
     pub follow_children: bool,
     /// Note where every block is freed; otherwise a test with a double free is run once more for it.

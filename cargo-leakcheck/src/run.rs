@@ -1,7 +1,11 @@
 //! The pipeline: one stage after the other.
 
 mod exec;
+mod merge;
+mod nextest;
+mod retry;
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -13,7 +17,7 @@ use camino::Utf8PathBuf;
 use crate::error::{Error, Exit, Result};
 use crate::model::{
     CheckedTest, Finding, Frame, Judged, Left, NotChecked, OwnCode, PlannedTest, Ran, Steered, TestName,
-    Window,
+    Window, count,
 };
 use crate::options::{Action, BuildOptions, JudgeOptions, Options, Selection};
 use crate::progress::Progress;
@@ -35,12 +39,19 @@ pub fn run(options: &Options) -> Result<Exit> {
     // A program that is none of ours must not meet what a run sets up.
     let called = match &options.action {
         Action::Exec(exec) => Some((exec, exec::called(exec, &options.report)?)),
-        Action::Test(..) | Action::List(..) => None,
+        Action::ShowEnv { build, runner, export } => {
+            return nextest::show_env(build, runner, *export);
+        }
+        Action::Merge(paths) => return merge::merge(paths, options),
+        Action::Test(..) | Action::List(..) | Action::Nextest { .. } => None,
     };
-    let files = report::open(&options.report)?;
     let handed_on: &[Signal] = if called.is_some() { &exec::HANDED_ON } else { &[] };
     let interrupts = Interrupts::new(handed_on)
         .map_err(|source| Error::System { call: "taking over the signals".to_owned(), source })?;
+    if let Action::Nextest { build, runner, command } = &options.action {
+        return nextest::nextest(build, runner, command, options, &interrupts);
+    }
+    let files = report::open(&options.report)?;
     let (job, kernel) = match (&options.action, called) {
         (Action::List(build, selection), _) => {
             return list(&prepare(build, selection, options, &interrupts)?);
@@ -49,21 +60,31 @@ pub fn run(options: &Options) -> Result<Exit> {
             let kernel = trace::load(&options.trace)?;
             (prepare(build, selection, options, &interrupts)?, kernel)
         }
-        (_, Some((exec, called))) => {
-            (exec::job(exec, called, options, &interrupts)?, trace::load(&options.trace)?)
-        }
-        (Action::Exec(_), None) => unreachable!("every call of exec has been looked at"),
+        (_, Some((exec, called))) => (exec::job(exec, called, &interrupts)?, trace::load(&options.trace)?),
+        (_, None) => unreachable!("every other action has its own way"),
     };
-    let view = View {
-        own: job.own.clone(),
-        full_stacks: options.report.full_stacks,
-        files: options.report.files,
-        count: options.judge.count,
-    };
+    let view = view(job.own.clone(), options);
+    let directory = options.report.results.as_deref().filter(|_| !job.tests.is_empty());
+    let results = directory.map(|directory| {
+        report::results::Results::begin(directory, &job.tests, options.trace.recorder, &view)
+    });
+    let results = results.transpose()?;
     let mut progress = Progress::new(options.report.color);
     let terminal = Terminal::new(view.clone());
     let brief = job.brief;
-    let (run, failure) = check(job, kernel, options, &interrupts, &terminal, &mut progress)?;
+    let again = |tests| Job {
+        tests,
+        executables: job.executables.clone(),
+        not_checked: Vec::new(),
+        notes: Vec::new(),
+        own: job.own.clone(),
+        may_be_empty: false,
+        brief: job.brief,
+    };
+    let (mut run, mut failure) = check(&job, kernel, options, &interrupts, &terminal, &mut progress)?;
+    if options.trace.retries > 0 && failure.is_none() {
+        failure = retry::retry(&mut run, options, &interrupts, &terminal, &mut progress, again)?;
+    }
     let details = terminal.details(&run);
     progress.print(&details);
     if !brief {
@@ -72,8 +93,18 @@ pub fn run(options: &Options) -> Result<Exit> {
         progress.print(&format!("note: {note}\n"));
     }
     files.write(&run, &view)?;
+    results.map_or(Ok(()), |results| results.write(&run, &view))?;
     // What stopped the run comes last: what had been found before is not lost.
     failure.map_or(Ok(run.exit), Err)
+}
+
+fn view(own: OwnCode, options: &Options) -> View {
+    View {
+        own,
+        full_stacks: options.report.full_stacks,
+        files: options.report.files,
+        count: options.judge.count,
+    }
 }
 
 /// What is to be done.
@@ -130,7 +161,7 @@ fn list(job: &Job) -> Result<Exit> {
 /// Traces the tests on a thread of its own; analyses and shows each on this one as it ends. Also what
 /// has stopped the run after some tests, if anything has.
 fn check(
-    job: Job,
+    job: &Job,
     kernel: trace::Loading,
     options: &Options,
     interrupts: &Interrupts,
@@ -179,7 +210,14 @@ fn check(
                 })
             });
             let own = &job.own;
-            let finished = |test: &CheckedTest| say(progress, &terminal.finished(test));
+            let failed = Cell::new(0);
+            let finished = |test: &CheckedTest| {
+                say(progress, &terminal.finished(test));
+                failed.set(failed.get() + usize::from(judge::is_bad(test)));
+                if options.trace.max_fail.is_some_and(|limit| failed.get() >= limit) {
+                    interrupts.start_no_more();
+                }
+            };
             tests = analyse(receiver, symbolizer, own, options, &finished, progress);
             tracer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
@@ -190,6 +228,7 @@ fn check(
             Err(error) => failure = Some(error),
         }
     }
+    let bad = tests.iter().filter(|test| judge::is_bad(test)).count() as u64;
     let exit = match judge::exit(tests.iter()) {
         _ if failure.is_some() => Exit::Tool,
         exit if interrupted => exit.max(Exit::Incomplete),
@@ -198,7 +237,12 @@ fn check(
     };
     let recorder = options.trace.recorder;
     let steered: Steered = steered.into_inner().unwrap_or_default();
-    let not_checked = job.not_checked;
+    let mut not_checked = job.not_checked.clone();
+    let left = job.tests.len() - tests.len();
+    if interrupts.has_enough() && left > 0 {
+        let reason = format!("not run after {} had failed or leaked", count(bad, "test"));
+        not_checked.push(NotChecked { what: count(left as u64, "other test"), reason });
+    }
     let duration = start.elapsed();
     Ok((Run { tests, not_checked, duration, recorder, steered, interrupted, exit }, failure))
 }

@@ -260,6 +260,20 @@ pub enum Loss {
         /// What happened.
         reason: String,
     },
+    /// The run has no result of the test.
+    #[error("there is no result: {reason}")]
+    Unfinished {
+        /// What happened.
+        reason: String,
+    },
+    /// As a report tells that was read.
+    #[error("{message}")]
+    Told {
+        /// The public name of its kind.
+        kind: String,
+        /// All that is known.
+        message: String,
+    },
     /// Something of a child of the test.
     #[error("in child process {process}: {loss}")]
     Child {

@@ -61,6 +61,9 @@ pub struct Test {
     /// Whether the verdict matters for the exit code.
     #[serde(default)]
     pub counts: bool,
+    /// How the attempts at it came out, if there were several.
+    #[serde(default)]
+    pub attempts: Option<Attempts>,
     /// What recorded it; none where the binary cannot be traced.
     pub recorder: Option<String>,
     /// Why that was not the run's first choice.
@@ -86,6 +89,17 @@ pub struct Test {
     pub temporary_files: Option<Files>,
     /// What was not seen, in whatever shape.
     pub losses: Vec<serde_json::Value>,
+}
+
+/// Counts over the attempts at a test.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Attempts {
+    /// All of them.
+    pub total: u64,
+    /// Those that leak, where that counts.
+    pub leaking: u64,
+    /// Those that failed.
+    pub failed: u64,
 }
 
 /// What a test has left in its temporary directory.

@@ -74,7 +74,7 @@ impl CargoCommand {
 }
 
 /// Quotes a word for a shell where that is needed.
-fn quote(word: &OsStr) -> String {
+pub fn quote(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -4,6 +4,7 @@ pub mod capture;
 mod command;
 mod config;
 mod flags;
+pub mod runner;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};

@@ -7,7 +7,9 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use super::values::{duration, table_size};
+use super::other_args::{NextestArgs, ReportCommand, ShowEnvArgs};
+use super::values::{duration, partition, table_size};
+use crate::options::Partition;
 
 /// What `--help` says below the options.
 const AFTER_HELP: &str = "\
@@ -53,6 +55,13 @@ pub enum Command {
     Exec(ExecArgs),
     /// Print the tests that would run, with their budgets
     List(Box<TestArgs>),
+    /// Run cargo nextest, whose tests are traced and reported as one run
+    Nextest(NextestArgs),
+    /// Print the variables with which cargo and nextest trace tests
+    ShowEnv(ShowEnvArgs),
+    /// Work with reports
+    #[command(subcommand)]
+    Report(ReportCommand),
 }
 
 #[derive(Debug, Args)]
@@ -72,6 +81,12 @@ pub struct SelectArgs {
     /// Run only tests whose names contain one of these
     #[arg(value_name = "TESTNAME")]
     pub filters: Vec<String>,
+    /// Run one of several parts of the tests, as nextest does: slice:1/4 deals them out in turn, hash:1/4 by their names, count:1/4 in turn in each binary
+    #[arg(long, value_name = "KIND:M/N", value_parser = partition)]
+    pub partition: Option<Partition>,
+    /// Pass on what tests write, as it comes, and run them one by one
+    #[arg(long, alias = "nocapture")]
+    pub no_capture: bool,
     /// More names and libtest's selection: --skip NAME, --exact, --ignored, --include-ignored
     #[arg(last = true, value_name = "ARGS")]
     pub libtest: Vec<OsString>,
@@ -182,6 +197,15 @@ pub struct RunArgs {
     /// End a test after this time: 30, 30s, 2m, 500ms [default: none]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
+    /// Run a test that fails or leaks so many times more; one that leaks in any attempt still fails
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retries: u32,
+    /// Start no more tests after so many have failed or leaked
+    #[arg(long, value_name = "N", conflicts_with = "retries")]
+    pub max_fail: Option<NonZeroUsize>,
+    /// --max-fail 1
+    #[arg(long, conflicts_with_all = ["retries", "max_fail"])]
+    pub fail_fast: bool,
     /// What counts against the default budget: lost blocks, or all that are outstanding at exit
     #[arg(long, value_name = "lost|outstanding", default_value = "lost", hide_possible_values = true)]
     pub count: CountArg,

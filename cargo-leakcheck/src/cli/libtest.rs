@@ -45,10 +45,10 @@ impl LibtestArgs {
                      --test-threads N are understood there"
                 ))
             })?;
-        if parsed.nocapture || parsed.show_output {
+        if parsed.show_output {
             return Err(Error::Usage(
-                "behind `--`: --nocapture and --show-output have no effect, because tests run side by side in processes \
-                 of their own; what a test wrote is shown when it fails, and always in the --json and --junit reports"
+                "behind `--`: --show-output has no effect; what a test wrote is shown when it fails, as it comes with \
+                 --no-capture, and always in the --json and --junit reports"
                     .to_owned(),
             ));
         }
@@ -66,7 +66,14 @@ impl LibtestArgs {
             (false, false) => Ignored::Skip,
         };
         let filters = filters.into_iter().chain(self.filters).collect();
-        Selection { filters, skip: self.skip, exact: self.exact, ignored }
+        Selection {
+            filters,
+            skip: self.skip,
+            exact: self.exact,
+            ignored,
+            partition: None,
+            no_capture: self.nocapture,
+        }
     }
 }
 
@@ -97,8 +104,8 @@ pub fn asked(arguments: &[OsString]) -> (Asked, Option<NonZeroUsize>) {
     }
     match Called::try_parse_from(arguments) {
         Ok(Called { select, .. }) => {
-            let (threads, no_capture) = (select.test_threads, select.nocapture);
-            (Asked::Tests { selection: select.selection(Vec::new()), no_capture }, threads)
+            let threads = select.test_threads;
+            (Asked::Tests(select.selection(Vec::new())), threads)
         }
         Err(error) => {
             let text = error.to_string();

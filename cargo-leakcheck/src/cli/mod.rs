@@ -3,6 +3,8 @@
 
 mod args;
 mod libtest;
+mod other_args;
+mod runner;
 mod values;
 
 use std::ffi::{OsStr, OsString};
@@ -10,19 +12,21 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use camino::Utf8PathBuf;
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 
 use self::args::{CargoArgs, Cli, ColorArg, Command, CountArg, RecorderArg, RunArgs, SelectArgs, TestArgs};
 use self::libtest::LibtestArgs;
+use self::other_args::{ReportCommand, ShowEnvArgs};
 use crate::error::{Error, Result};
 use crate::options::{
     Action, Asked, BuildOptions, Color, Count, Environment, ExecOptions, JudgeOptions, Options, Recorder,
     ReportOptions, Selection, TraceOptions,
 };
+use crate::report::results::VARIABLE;
 
-/// The variable that names the directory to which the processes of a run write their results.
-const RESULTS: &str = "LEAKCHECK_RESULTS";
+/// The commands that can be taken for a test's name.
+const COMMANDS: [&str; 5] = ["list", "exec", "nextest", "show-env", "report"];
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -77,8 +81,12 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, surroundings: Surrou
     if arguments.get(1).is_some_and(|first| first == "leakcheck") {
         arguments.remove(1);
     }
-    match Cli::try_parse_from(arguments) {
-        Ok(cli) => Ok(Request::Run(Box::new(resolve(cli, surroundings)?))),
+    let parsed = Cli::command().try_get_matches_from(arguments).and_then(|matches| {
+        let runner = matches.subcommand().map(|(_, given)| given.clone());
+        Ok((Cli::from_arg_matches(&matches)?, runner))
+    });
+    match parsed {
+        Ok((cli, given)) => Ok(Request::Run(Box::new(resolve(cli, given.as_ref(), surroundings)?))),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Ok(Request::Print(error.render().ansi().to_string()))
         }
@@ -89,12 +97,11 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, surroundings: Surrou
     }
 }
 
-fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
+fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> Result<Options> {
     match cli.command {
         None => {
             // Behind other arguments, clap takes the name of a command for that of a test.
-            if let Some(word) =
-                cli.test.select.filters.iter().find(|word| ["list", "exec"].contains(&word.as_str()))
+            if let Some(word) = cli.test.select.filters.iter().find(|word| COMMANDS.contains(&word.as_str()))
             {
                 return Err(Error::Usage(format!(
                     "the command `{word}` comes first: `cargo leakcheck {word} …`; for tests of that name use `-- {word}`"
@@ -102,17 +109,37 @@ fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
             }
             test(cli.test, surroundings, Action::Test)
         }
+        Some(Command::Nextest(nextest)) => {
+            let (trace, judge, report) = run(&nextest.run, None, &surroundings);
+            let cargo = runner::cargo_args(&nextest.command);
+            let build = build(cargo, None, surroundings);
+            let runner = given.map(runner::options).unwrap_or_default();
+            let action = Action::Nextest { build, runner, command: nextest.command };
+            Ok(Options { action, trace, judge, report })
+        }
+        Some(Command::ShowEnv(show)) => {
+            let (trace, judge, report) = run(&show.run, None, &surroundings);
+            let ShowEnvArgs { target, target_dir, manifest_path, export_prefix: export, .. } = show;
+            let cargo = CargoArgs { target, target_dir, manifest_path, ..CargoArgs::default() };
+            let build = build(cargo, None, surroundings);
+            let runner = given.map(runner::options).unwrap_or_default();
+            Ok(Options { action: Action::ShowEnv { build, runner, export }, trace, judge, report })
+        }
+        Some(Command::Report(ReportCommand::Merge(merge))) => {
+            let (trace, judge, report) = run(&merge.run, None, &surroundings);
+            Ok(Options { action: Action::Merge(merge.reports), trace, judge, report })
+        }
         Some(Command::List(list)) => test(*list, surroundings, Action::List),
         Some(Command::Exec(exec)) => {
             let (asked, threads) = libtest::asked(exec.command.get(1..).unwrap_or_default());
             let (mut trace, judge, mut report) = run(&exec.run, threads, &surroundings);
-            if matches!(asked, Asked::Tests { no_capture: true, .. }) {
+            if matches!(&asked, Asked::Tests(selection) if selection.no_capture) {
                 trace.jobs = 1;
             }
             let Surroundings { mut environment, directory, .. } = surroundings;
-            report.results = match environment.remove(OsStr::new(RESULTS)).map(PathBuf::from) {
+            report.results = match environment.remove(OsStr::new(VARIABLE)).map(PathBuf::from) {
                 Some(path) => Some(Utf8PathBuf::try_from(path).map_err(|_| {
-                    Error::Usage(format!("{RESULTS}: paths that are not UTF-8 are not supported"))
+                    Error::Usage(format!("{VARIABLE}: paths that are not UTF-8 are not supported"))
                 })?),
                 None => None,
             };
@@ -134,7 +161,10 @@ fn test(
     {
         return Err(Error::Usage(format!("--jobs {jobs} contradicts `-- --test-threads {threads}`")));
     }
-    let (trace, judge, report) = run(&args.run, threads, &surroundings);
+    let (mut trace, judge, report) = run(&args.run, threads, &surroundings);
+    if selection.no_capture {
+        trace.jobs = 1;
+    }
     let build = build(args.cargo, args.run.color, surroundings);
     Ok(Options { action: action(build, selection), trace, judge, report })
 }
@@ -142,7 +172,10 @@ fn test(
 fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
     let libtest = LibtestArgs::read(&select.libtest)?;
     let threads = libtest.test_threads;
-    Ok((libtest.selection(select.filters), threads))
+    let mut selection = libtest.selection(select.filters);
+    selection.partition = select.partition;
+    selection.no_capture |= select.no_capture;
+    Ok((selection, threads))
 }
 
 fn run(
@@ -158,6 +191,8 @@ fn run(
         },
         jobs: run.jobs.or(threads).map_or(surroundings.cpus, NonZeroUsize::get),
         timeout: run.timeout,
+        retries: run.retries,
+        max_fail: run.max_fail.map(NonZeroUsize::get).or(run.fail_fast.then_some(1)),
         follow_children: run.follow_children,
         free_stacks: run.free_stacks,
         descriptors: !run.no_fds,

@@ -236,8 +236,8 @@ fn what_is_not_understood_is_named() {
         (&["-j", "0"], "--jobs"),
         (&["--count", "all"], "--count"),
         (&["--", "--format", "json"], "--format"),
-        (&["--", "--nocapture"], "--nocapture"),
-        (&["--", "--no-capture"], "--nocapture"),
+        (&["--", "--show-output"], "--no-capture"),
+        (&["--retries", "2", "--fail-fast"], "--fail-fast"),
         (&["--", "--show-output"], "--show-output"),
         (&["--", "--list"], "cargo leakcheck list"),
         (&["--", "--ignored", "--include-ignored"], "--ignored"),
@@ -274,18 +274,18 @@ fn what_a_test_binary_is_asked_for() {
     };
     // As nextest and cargo call it.
     match asked(&["--exact", "a::b", "--nocapture", "--ignored"]) {
-        Asked::Tests { selection, no_capture: true } => {
+        Asked::Tests(selection) => {
             assert_eq!(selection.filters, ["a::b"]);
-            assert!(selection.exact && selection.ignored == Ignored::Only);
+            assert!(selection.no_capture && selection.exact && selection.ignored == Ignored::Only);
         }
         other => panic!("{other:?}"),
     }
-    assert!(matches!(asked(&[]), Asked::Tests { no_capture: false, .. }));
-    assert!(matches!(asked(&["-q", "--color", "always", "x"]), Asked::Tests { .. }));
+    assert!(matches!(asked(&[]), Asked::Tests(selection) if !selection.no_capture));
+    assert!(matches!(asked(&["-q", "--color", "always", "x"]), Asked::Tests(_)));
     for arguments in [&["--list", "--format", "terse"][..], &["--help"], &["x", "--bench"]] {
         assert!(matches!(asked(arguments), Asked::Other), "{arguments:?}");
     }
-    assert!(matches!(asked(&["--", "--list"]), Asked::Tests { .. }), "a test of that name");
+    assert!(matches!(asked(&["--", "--list"]), Asked::Tests(_)), "a test of that name");
     for arguments in [&["--format", "json"][..], &["--port=0"]] {
         assert!(matches!(asked(arguments), Asked::Unknown { .. }), "{arguments:?}");
     }
@@ -300,4 +300,36 @@ fn the_directory_of_results_is_not_the_tests_business() {
     assert_eq!(options.trace.jobs, 7);
     let (_, options) = exec_action(&["exec", "--", "/t/a", "--nocapture"], &variables);
     assert_eq!(options.trace.jobs, 1);
+}
+
+#[test]
+fn without_capturing_tests_run_one_by_one() {
+    for line in [&["--no-capture"][..], &["--", "--nocapture"]] {
+        let options = options(line);
+        assert_eq!(options.trace.jobs, 1);
+        assert!(test_action(options).1.no_capture);
+    }
+    assert_eq!(options(&["--fail-fast"]).trace.max_fail, Some(1));
+    assert_eq!(options(&["--max-fail", "3"]).trace.max_fail, Some(3));
+}
+
+#[test]
+fn a_runner_gets_the_options_that_were_given() {
+    let line =
+        ["nextest", "--fds=3", "--json", "x.json", "--count-failed", "--color", "never", "run", "-p", "a"];
+    match options(&[&line[..], &["--manifest-path=m/Cargo.toml", "--target", "t", "--", "--target"]].concat())
+        .action
+    {
+        Action::Nextest { build, runner, command } => {
+            assert_eq!(runner.join(" "), "--count-failed --fds 3 --color never");
+            assert_eq!(command[..3], ["run", "-p", "a"]);
+            assert_eq!(build.metadata_args, ["--manifest-path", "m/Cargo.toml"]);
+            assert_eq!(build.targets, ["t"]);
+        }
+        other => panic!("{other:?}"),
+    }
+    match options(&["show-env", "--export-prefix", "--threads", "2"]).action {
+        Action::ShowEnv { runner, export: true, .. } => assert_eq!(runner.join(" "), "--threads 2"),
+        other => panic!("{other:?}"),
+    }
 }

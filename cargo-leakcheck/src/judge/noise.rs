@@ -63,7 +63,7 @@ mod tests {
             let frame = |name: &&str| Frame { function: Some((*name).into()), ..Frame::default() };
             is_once(&Descriptor {
                 numbers: vec![3],
-                kind: "pipe",
+                kind: "pipe".into(),
                 description: String::new(),
                 call: "pipe2".into(),
                 held_by: None,

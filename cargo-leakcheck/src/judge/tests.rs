@@ -239,7 +239,7 @@ fn leaks_of_a_test_that_did_not_simply_pass_count_on_demand() {
     }
 }
 
-fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> CheckedTest {
+pub(super) fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> CheckedTest {
     let binary = TestBinary {
         package: "p".to_owned(),
         target: "p".to_owned(),
@@ -260,7 +260,8 @@ fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> CheckedTest {
     };
     let (totals, losses) = (Totals::default(), Vec::new());
     let left = Left::default();
-    let memory = Judged { findings: Vec::new(), totals, left, files: None, losses, verdict, counts };
+    let memory =
+        Judged { findings: Vec::new(), totals, left, files: None, losses, verdict, attempts: None, counts };
     let (duration, output) = (Duration::ZERO, Output::default());
     CheckedTest { test, outcome, duration, output, recorded_by: Some(RecordedBy::Ledger), memory }
 }

@@ -1,5 +1,6 @@
 /// What a budget limits. Limits are inclusive: a test may use exactly its limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Budget {
     /// Bytes definitely and indirectly lost.
     pub bytes: Option<u64>,
@@ -24,7 +25,9 @@ pub struct Budget {
 }
 
 /// Bytes in blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub struct Measure {
     /// Sum of the requested sizes.
     pub bytes: u64,

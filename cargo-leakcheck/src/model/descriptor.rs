@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 /// Descriptors that a test has left open and that refer to one file (open file description), which was
 /// made in the test's window. `S` is the call stack of the system call, as in [`Finding`](super::Finding).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -5,7 +7,7 @@ pub struct Descriptor<S> {
     /// Their numbers, ascending; more than one where it was duplicated.
     pub numbers: Vec<u32>,
     /// What it is, in a word or two: `file`, `directory`, `pipe`, `socket`, `epoll`.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// Which one: path, addresses, name; empty where there is nothing to say.
     pub description: String,
     /// The system call that made it: `openat`.

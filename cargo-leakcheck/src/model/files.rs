@@ -1,5 +1,5 @@
 /// What a test has left in its temporary directory: information, never a reason for a verdict.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LeftFiles {
     /// Files of any kind, and directories without files.
     pub count: u64,

@@ -4,7 +4,7 @@ use super::{Left, LeftFiles, Measure, Ran};
 use crate::snapshot::{Before, Loss};
 
 /// What is wrong with some blocks. The words are those of `ARCHITECTURE.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// No reference anywhere; of a lost cycle, the block that was allocated first.
@@ -42,7 +42,8 @@ pub struct Finding<S> {
 }
 
 /// One frame of a call stack; an inlined call is a frame of its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Frame {
     /// Demangled name without hash; none where it is not known.
     pub function: Option<String>,
@@ -92,8 +93,21 @@ pub struct Judged {
     pub losses: Vec<Loss>,
     /// The verdict on what was seen.
     pub verdict: Verdict,
+    /// How the attempts at the test came out, where it was run more than once.
+    pub attempts: Option<Attempts>,
     /// Whether the verdict counts for the exit code (a failed test's leaks do not, by default).
     pub counts: bool,
+}
+
+/// How the attempts at one test came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Attempts {
+    /// How many there were.
+    pub total: u64,
+    /// Of which exceeded the budget, where that counts.
+    pub leaking: u64,
+    /// Of which did not pass.
+    pub failed: u64,
 }
 
 /// Sums over a test's findings.

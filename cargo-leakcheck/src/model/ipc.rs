@@ -1,16 +1,18 @@
+use std::borrow::Cow;
+
 /// An IPC object that a test has left behind. `S` is the call stack of the call that has made it, as in
 /// [`Finding`](super::Finding).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpcObject<S> {
     /// What it is: `shared memory`, `semaphore set`, `message queue` (System V), `POSIX queue`,
     /// `POSIX shared memory`, `POSIX semaphore`.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// Which one.
     pub name: IpcName,
     /// What it holds, where that is known.
     pub bytes: Option<u64>,
     /// The function of the C library that has made it; none where that was not seen.
-    pub call: Option<&'static str>,
+    pub call: Option<Cow<'static, str>>,
     /// Where that was called.
     pub stack: Option<S>,
 }

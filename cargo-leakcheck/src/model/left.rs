@@ -56,7 +56,7 @@ pub struct LeftThread<S> {
 }
 
 /// A POSIX timer (`timer_create`).
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LeftTimer {
     /// Its number.
     pub id: u64,

@@ -69,6 +69,40 @@ impl Steered {
         off
     }
 
+    /// What has steered a run whose report says so: why it was not eBPF, and what was not checked.
+    pub fn told(without_ebpf: Option<String>, checks_off: &[String]) -> Self {
+        let is_off = |what: &str| checks_off.iter().any(|off| off == what);
+        let without = without_ebpf.is_some();
+        let unless = |off: bool| if off { Availability::Off } else { Availability::Checked };
+        let children = match (is_off(CHILDREN), is_off(ORPHANS) && !without) {
+            (true, _) => Availability::Off,
+            (_, true) => Availability::Unavailable { reason: "as the report of the run says".to_owned() },
+            (false, false) => Availability::Checked,
+        };
+        Self {
+            descriptors: unless(is_off(DESCRIPTORS)),
+            ipc: unless(is_off(IPC)),
+            ipc_calls: unless(is_off(SHARED)),
+            children,
+            without_ebpf,
+        }
+    }
+
+    /// What was checked by both of two runs.
+    pub fn and(self, other: Self) -> Self {
+        let both = |one: Availability, other: Availability| match one {
+            Availability::Checked => other,
+            one => one,
+        };
+        Self {
+            without_ebpf: self.without_ebpf.or(other.without_ebpf),
+            descriptors: both(self.descriptors, other.descriptors),
+            ipc: both(self.ipc, other.ipc),
+            ipc_calls: both(self.ipc_calls, other.ipc_calls),
+            children: both(self.children, other.children),
+        }
+    }
+
     /// For people: what is otherwise than usual.
     pub fn note(&self) -> Option<String> {
         if let Some(reason) = &self.without_ebpf {
@@ -95,6 +129,28 @@ impl Steered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_report_tells_is_told_again() {
+        let no = || Availability::Unavailable { reason: "no".into() };
+        for without_ebpf in [None, Some("x".to_owned())] {
+            for children in [Availability::Checked, Availability::Off, no()] {
+                for ipc in [Availability::Checked, no()] {
+                    let steered = Steered {
+                        without_ebpf: without_ebpf.clone(),
+                        ipc,
+                        children: children.clone(),
+                        ..Steered::default()
+                    };
+                    let off: Vec<_> = steered.checks_off().into_iter().map(str::to_owned).collect();
+                    let told = Steered::told(without_ebpf.clone(), &off);
+                    assert_eq!((told.by(), told.checks_off()), (steered.by(), steered.checks_off()));
+                    let all = Steered::default().and(steered.clone());
+                    assert_eq!((all.by(), all.checks_off()), (steered.by(), steered.checks_off()));
+                }
+            }
+        }
+    }
 
     #[test]
     fn what_is_not_available_is_said_once_and_the_rest_is_checked() {

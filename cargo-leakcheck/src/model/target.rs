@@ -52,8 +52,26 @@ impl TestBinary {
     }
 }
 
+/// The kind and name of a target by what [`TestBinary::id`] has said of it.
+pub fn target_of_id<'a>(package: &'a str, id: &'a str) -> (TargetKind, &'a str) {
+    if package.is_empty() {
+        return (TargetKind::Program, id);
+    }
+    let Some(rest) = id.strip_prefix(package).and_then(|rest| rest.strip_prefix("::")) else {
+        return (TargetKind::Lib, package);
+    };
+    match rest.split_once('/') {
+        None => (TargetKind::Test, rest),
+        Some(("bin", target)) => (TargetKind::Bin, target),
+        Some(("example", target)) => (TargetKind::Example, target),
+        Some(("bench", target)) => (TargetKind::Bench, target),
+        // nextest has `proc-macro/name`.
+        Some(_) => (TargetKind::Lib, package),
+    }
+}
+
 /// Something that `cargo test` would have tested and this run does not.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NotChecked {
     /// What it is ("doctests of NAME").
     pub what: String,
@@ -69,4 +87,25 @@ pub struct OwnCode {
     pub root: Utf8PathBuf,
     /// Directories of the packages under test.
     pub packages: Vec<Utf8PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_nextest() {
+        use TargetKind::{Bench, Bin, Example, Lib, Program, Test};
+        for (package, id, kind, target) in [
+            ("my-pack", "my-pack", Lib, "my-pack"),
+            ("my-pack", "my-pack::api", Test, "api"),
+            ("my-pack", "my-pack::bin/tool", Bin, "tool"),
+            ("my-pack", "my-pack::example/x", Example, "x"),
+            ("my-pack", "my-pack::bench/x", Bench, "x"),
+            ("my-pack", "my-pack::proc-macro/my_pack", Lib, "my-pack"),
+            ("", "true", Program, "true"),
+        ] {
+            assert_eq!(target_of_id(package, id), (kind, target), "{id}");
+        }
+    }
 }

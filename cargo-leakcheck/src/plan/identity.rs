@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::model::{OwnCode, TargetKind};
+use crate::model::{OwnCode, TargetKind, target_of_id};
 use crate::options::{Environment, ExecOptions};
 
 /// The package, target and kind of a binary.
@@ -32,24 +32,12 @@ impl Identity {
             return Self { package: file.clone(), target: file, kind: TargetKind::Lib };
         };
         match variable("NEXTEST_BINARY_ID") {
-            Some(id) => Self::of_id(package, id, file),
+            Some(id) => {
+                let (kind, target) = target_of_id(package, id);
+                Self { package: package.to_owned(), target: target.to_owned(), kind }
+            }
             None => Self::of_sources(package, variable("CARGO_MANIFEST_DIR"), file),
         }
-    }
-
-    /// `package`, `package::target` or `package::kind/target`, as nextest names binaries.
-    fn of_id(package: &str, id: &str, file: String) -> Self {
-        let rest = id.strip_prefix(package).and_then(|rest| rest.strip_prefix("::"));
-        let (kind, target) = match rest.map(|rest| rest.split_once('/').unwrap_or(("test", rest))) {
-            Some(("test", target)) => (TargetKind::Test, target),
-            Some(("bin", target)) => (TargetKind::Bin, target),
-            Some(("example", target)) => (TargetKind::Example, target),
-            Some(("bench", target)) => (TargetKind::Bench, target),
-            // `proc-macro/name` is a library.
-            Some((_, target)) => (TargetKind::Lib, target),
-            None => (TargetKind::Lib, file.as_str()),
-        };
-        Self { package: package.to_owned(), target: target.to_owned(), kind }
     }
 
     fn of_sources(package: &str, directory: Option<&str>, file: String) -> Self {
@@ -131,22 +119,6 @@ mod tests {
 
     fn seen(identity: Identity) -> (String, TargetKind, String) {
         (identity.package, identity.kind, identity.target)
-    }
-
-    #[test]
-    fn ids_of_nextest() {
-        use TargetKind::{Bench, Bin, Example, Lib, Test};
-        for (id, kind, target) in [
-            ("my-pack", Lib, "my_pack"),
-            ("my-pack::api", Test, "api"),
-            ("my-pack::bin/tool", Bin, "tool"),
-            ("my-pack::example/x", Example, "x"),
-            ("my-pack::bench/x", Bench, "x"),
-            ("my-pack::proc-macro/my_pack", Lib, "my_pack"),
-        ] {
-            let found = seen(Identity::of_id("my-pack", id, "my_pack".to_owned()));
-            assert_eq!(found, ("my-pack".to_owned(), kind, target.to_owned()), "{id}");
-        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod budgets;
 mod identity;
 mod list;
+mod partition;
 mod program;
 
 use std::collections::HashMap;
@@ -38,7 +39,7 @@ pub fn plan(
 ) -> Result<Plan> {
     let mut plan = Plan::default();
     let mut discovered = discovered;
-    discovered.sort_by_cached_key(|found| (found.binary.id(), found.binary.path.clone()));
+    discovered.sort_by_cached_key(|found| partition::order(&found.binary));
     for Discovered { binary, tests } in discovered {
         let (cases, window) = match tests {
             Tests::Libtest(cases) => (cases, Window::TestBody),
@@ -84,6 +85,12 @@ pub fn plan(
             stdio: Stdio::Captured,
             attempt: 1,
         }));
+    }
+    if let Some(part) = selection.partition {
+        partition::retain(&mut plan.tests, part);
+    }
+    if selection.no_capture {
+        plan.tests.iter_mut().for_each(|test| test.stdio = Stdio::Forwarded);
     }
     Ok(plan)
 }

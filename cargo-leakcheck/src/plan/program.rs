@@ -70,16 +70,14 @@ pub fn called(options: &ExecOptions, stdio: Stdio) -> Result<Called> {
         Asked::Other => Ok(Called::Other(path)),
         Asked::Unknown { reason } => Err(Error::Usage(format!("{path}: {reason}"))),
         // nextest has asked the binary for its tests before.
-        Asked::Tests { selection, .. } if chosen.is_some() && selection.filters.len() == 1 => {
+        Asked::Tests(selection) if chosen.is_some() && selection.filters.len() == 1 => {
             let binary = binary(Identity::of_test)?;
             let name = selection.filters[0].clone();
             let budget = of_binary(&binary)?.remove(&name).unwrap_or_default();
             let window = if libtest { Window::TestBody } else { Window::Process };
             Ok(one(binary, TestName::Listed(name), window, budget, Stdio::Forwarded))
         }
-        Asked::Tests { selection, .. } => {
-            Ok(Called::Tests(Box::new(binary(Identity::of_test)?), selection.clone()))
-        }
+        Asked::Tests(selection) => Ok(Called::Tests(Box::new(binary(Identity::of_test)?), selection.clone())),
     }
 }
 

@@ -145,7 +145,7 @@ fn exec(command: &[&str], runner: bool) -> Result<Called> {
         directory: "/bin".into(),
         environment: [("PATH".into(), "/nowhere:/bin".into())].into(),
         runner,
-        asked: Asked::Tests { selection: Selection::default(), no_capture: false },
+        asked: Asked::Tests(Selection::default()),
     };
     called(&options, Stdio::Passed)
 }
@@ -176,4 +176,31 @@ fn programs_are_found_as_a_shell_finds_them() {
         let text = exec(&[name], false).unwrap_err().to_string();
         assert!(text.contains(name), "{text}");
     }
+}
+
+#[test]
+fn parts_are_those_of_nextest() {
+    use crate::options::{Partition, PartitionBy};
+    let found = || {
+        vec![
+            found("two", TargetKind::Test, Tests::Libtest(cases(&[("d", false), ("e", false)]))),
+            found("bin", TargetKind::Bin, Tests::Libtest(cases(&[("f", false)]))),
+            found("pack", TargetKind::Lib, Tests::Libtest(cases(&[("c", false), ("b", true), ("a", false)]))),
+        ]
+    };
+    let part = |by, part, of| -> Vec<String> {
+        let selection = Selection { partition: Some(Partition { by, part, of }), ..Selection::default() };
+        let plan = plan(found(), &selection, |_| Ok(HashMap::new())).unwrap();
+        plan.tests.iter().map(|test| test.name.as_str().to_owned()).collect()
+    };
+    // The library first, then tests, then the rest; ignored tests are not counted.
+    assert_eq!(part(PartitionBy::Slice, 1, 2), ["a", "d", "f"]);
+    assert_eq!(part(PartitionBy::Slice, 2, 2), ["c", "e"]);
+    assert_eq!(part(PartitionBy::Count, 1, 2), ["a", "d", "f"]);
+    assert_eq!(part(PartitionBy::Count, 2, 2), ["c", "e"]);
+    // By the published values of XXH64 with seed 0: "a" 0xd24ec4f1a98c6e5b.
+    assert!(part(PartitionBy::Hash, 2, 2).contains(&"a".to_owned()));
+    let mut all = [part(PartitionBy::Hash, 1, 2), part(PartitionBy::Hash, 2, 2)].concat();
+    all.sort();
+    assert_eq!(all, ["a", "c", "d", "e", "f"]);
 }

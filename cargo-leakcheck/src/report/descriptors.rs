@@ -20,8 +20,8 @@ pub(super) fn render(test: &CheckedTest, view: &View) -> Vec<String> {
     let is_shown = |descriptor: &&Descriptor<_>| view.full_stacks || judged && !descriptor.once;
     for descriptor in test.memory.left.descriptors.iter().filter(is_shown) {
         let alike = |group: &&mut Vec<&Descriptor<Vec<Frame>>>| {
-            (group[0].kind, &group[0].call, &group[0].held_by, &group[0].stack)
-                == (descriptor.kind, &descriptor.call, &descriptor.held_by, &descriptor.stack)
+            (&group[0].kind, &group[0].call, &group[0].held_by, &group[0].stack)
+                == (&descriptor.kind, &descriptor.call, &descriptor.held_by, &descriptor.stack)
         };
         match groups.iter_mut().find(alike) {
             Some(group) => group.push(descriptor),
@@ -41,7 +41,7 @@ pub(super) fn render(test: &CheckedTest, view: &View) -> Vec<String> {
 /// `fd 7, 8  openat  "/tmp/x"  opened at src/lib.rs:12`, and the call stack.
 fn one(group: &[&Descriptor<Vec<Frame>>], view: &View) -> String {
     let Descriptor { numbers, kind, description, call, held_by, stack, once: _ } = group[0];
-    let what = match *kind {
+    let what = match kind.as_ref() {
         // Their descriptions say it.
         "file" | "socket" if !description.is_empty() => description.clone(),
         kind if description.is_empty() => kind.to_owned(),
@@ -81,7 +81,7 @@ mod tests {
 
     fn descriptor(numbers: &[u32], kind: &'static str, description: &str) -> Descriptor<Vec<Frame>> {
         let stack = testing::finding(FindingKind::DefinitelyLost, 1).stack;
-        let (numbers, description) = (numbers.to_vec(), description.to_owned());
+        let (numbers, description, kind) = (numbers.to_vec(), description.to_owned(), kind.into());
         Descriptor { numbers, kind, description, call: "openat".into(), held_by: None, once: false, stack }
     }
 

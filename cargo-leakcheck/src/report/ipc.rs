@@ -70,7 +70,13 @@ mod tests {
     fn object(id: i32, key: u32) -> IpcObject<Vec<Frame>> {
         let stack = testing::finding(FindingKind::DefinitelyLost, 1).stack;
         let name = IpcName::Id { id, key };
-        IpcObject { kind: "shared memory", name, bytes: Some(4096), call: Some("shmget"), stack }
+        IpcObject {
+            kind: "shared memory".into(),
+            name,
+            bytes: Some(4096),
+            call: Some("shmget".into()),
+            stack,
+        }
     }
 
     fn rendered(objects: Vec<IpcObject<Vec<Frame>>>) -> String {
@@ -85,7 +91,7 @@ mod tests {
         let line = "shared memory  id 3 (key 0x1234)  4096 B  made by shmget at src/lib.rs:12";
         assert_eq!(rendered(vec![object(3, 0x1234)]), format!("{line}\n{stack}"));
         let unknown = IpcObject {
-            kind: "POSIX queue",
+            kind: "POSIX queue".into(),
             name: IpcName::Name("/a\nb".into()),
             bytes: None,
             call: None,

@@ -1,15 +1,23 @@
 //! The JSON document. Its shape is public and described by `report.schema.json`.
 
 mod kernel;
+mod read;
 
 use serde::Serialize;
 
 use super::{Format, Run, Summary, View};
-use crate::model::{Budget, CheckedTest, Finding, FindingKind, Frame, LeftFiles, Measure, Outcome, Verdict};
+use crate::model::{
+    Attempts, Budget, CheckedTest, Finding, FindingKind, Frame, LeftFiles, Measure, Outcome, Verdict,
+};
 use crate::model::{NotChecked, RecordedBy};
 use crate::snapshot::Loss;
 use crate::symbolize::site;
 use kernel::Kernel;
+
+pub use read::read;
+
+/// Name and version of the format.
+const FORMAT: &str = "leakcheck-report/1";
 
 /// One JSON document.
 pub struct Json;
@@ -17,7 +25,7 @@ pub struct Json;
 impl Format for Json {
     fn bytes(&self, run: &Run, view: &View) -> Vec<u8> {
         let document = Document {
-            format: "leakcheck-report/1",
+            format: FORMAT,
             recorder: run.recorder().0,
             recorder_reason: run.recorder().1,
             steering: Steering {
@@ -72,6 +80,10 @@ struct Test<'a> {
     verdict: &'static str,
     reasons: Vec<String>,
     counts: bool,
+    #[serde(skip_serializing_if = "is_first")]
+    attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempts: Option<Attempts>,
     duration_ns: u64,
     recorder: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +97,7 @@ struct Test<'a> {
     findings: Vec<Found<'a>>,
     kernel: Kernel<'a>,
     temporary_files: Option<&'a LeftFiles>,
-    losses: Vec<Lost>,
+    losses: Vec<Lost<'a>>,
     output: Written<'a>,
 }
 
@@ -150,8 +162,8 @@ struct StackFrame<'a> {
 }
 
 #[derive(Serialize)]
-struct Lost {
-    kind: &'static str,
+struct Lost<'a> {
+    kind: &'a str,
     message: String,
 }
 
@@ -204,6 +216,8 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         verdict,
         reasons,
         counts: memory.counts,
+        attempt: test.attempt,
+        attempts: memory.attempts,
         duration_ns: nanoseconds(*duration),
         recorder: recorded_by.as_ref().map(RecordedBy::name),
         recorder_reason: recorded_by.as_ref().and_then(RecordedBy::because),
@@ -276,7 +290,7 @@ fn place<'a>(stack: &'a [Frame], view: &'a View) -> Option<Site<'a>> {
 }
 
 /// The public name of a kind of loss.
-fn kind(loss: &Loss) -> &'static str {
+pub fn kind(loss: &Loss) -> &str {
     match loss {
         Loss::Blocks { .. } | Loss::LedgerBlocks { .. } | Loss::Unnumbered { .. } => "blocks",
         Loss::Stacks { .. } | Loss::LedgerStacks { .. } => "stacks",
@@ -295,8 +309,14 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::Exec => "exec",
         Loss::Vanished { .. } => "vanished",
         Loss::Memory { .. } => "memory",
+        Loss::Unfinished { .. } => "unfinished",
+        Loss::Told { kind, .. } => kind,
         Loss::Child { loss, .. } => kind(loss),
     }
+}
+
+fn is_first(attempt: &u32) -> bool {
+    *attempt == 1
 }
 
 fn nanoseconds(duration: std::time::Duration) -> u64 {

@@ -10,6 +10,7 @@ mod ipc;
 mod json;
 mod junit;
 mod left;
+pub mod results;
 mod stack;
 mod status;
 mod terminal;
@@ -24,7 +25,7 @@ use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
 use crate::model::{OwnCode, Steered};
 use crate::options::{Count, Recorder};
 pub use files::{Files, open};
-pub use json::Json;
+pub use json::{Json, kind as loss_kind, read};
 pub use junit::Junit;
 pub use terminal::{Terminal, by_uprobe};
 

@@ -53,9 +53,11 @@ impl Terminal {
     fn detail(&self, test: &CheckedTest) -> String {
         let findings = findings::render(test, &self.view, &self.sources, true);
         let unseen = matches!(test.memory.verdict, Verdict::Incomplete(_));
+        // With the options of another run than the one that judged it, its findings may be details.
+        let leaks = matches!(test.memory.verdict, Verdict::Leaks(_)) && test.memory.counts;
         let files = files_left::line(test);
         let files_asked_for = self.view.files && files.is_some();
-        if test.outcome == Outcome::Passed && findings.is_empty() && !unseen && !files_asked_for {
+        if test.outcome == Outcome::Passed && findings.is_empty() && !unseen && !leaks && !files_asked_for {
             return String::new();
         }
         let Status { word: result, style, detail } = status(test);

@@ -52,6 +52,7 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
             files: None,
             losses,
             verdict,
+            attempts: None,
             counts: true,
         },
     }

@@ -7,7 +7,7 @@ use super::Job;
 use crate::discover;
 use crate::error::{Error, Result};
 use crate::model::{OwnCode, Stdio};
-use crate::options::{Asked, ExecOptions, Options, ReportOptions};
+use crate::options::{ExecOptions, ReportOptions};
 use crate::plan::{self, Called};
 use crate::sys::{Interrupts, Signal};
 
@@ -34,7 +34,7 @@ pub fn called(exec: &ExecOptions, report: &ReportOptions) -> Result<Called> {
 ///
 /// # Errors
 /// The budgets in a test binary cannot be read, or the user has asked for the end.
-pub fn job(exec: &ExecOptions, called: Called, options: &Options, interrupts: &Interrupts) -> Result<Job> {
+pub fn job(exec: &ExecOptions, called: Called, interrupts: &Interrupts) -> Result<Job> {
     let mut notes = Vec::new();
     let may_be_empty = matches!(called, Called::Tests(..));
     let tests = match called {
@@ -43,10 +43,7 @@ pub fn job(exec: &ExecOptions, called: Called, options: &Options, interrupts: &I
             if interrupts.requested() {
                 return Err(Error::Interrupted);
             }
-            let mut plan = plan::plan(found, &selection, plan::budgets::of_binary)?;
-            if matches!(exec.asked, Asked::Tests { no_capture: true, .. }) && options.trace.jobs == 1 {
-                plan.tests.iter_mut().for_each(|test| test.stdio = Stdio::Forwarded);
-            }
+            let plan = plan::plan(found, &selection, plan::budgets::of_binary)?;
             notes = plan.notes;
             plan.tests
         }

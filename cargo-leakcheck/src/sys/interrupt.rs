@@ -1,11 +1,12 @@
 //! The user's wish to end the run, and what the run must not leave behind then.
 
 use std::collections::HashSet;
-use std::io::{self, Read as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::process::{Child, ExitStatus};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -23,12 +24,16 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long it is tried to end all processes: ending one may leave us its children.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(1);
+/// How often it is asked whether a child has ended.
+const WAITING: Duration = Duration::from_millis(20);
 
 /// From when this exists, signals that ask for an end no longer end the tool: it looks here. What
 /// the run has started and left becomes a child of the tool, however it has hidden itself.
 pub struct Interrupts {
     /// Readable from the first signal on, until it is taken.
     requests: UnixStream,
+    /// No other test is to be started.
+    enough: AtomicBool,
     /// The signal that came last.
     last: Arc<AtomicUsize>,
     /// Children that were there before.
@@ -54,7 +59,7 @@ impl Interrupts {
                 pipe::register(signal, sender.try_clone()?)?;
             }
         }
-        Ok(Self { requests, last, before: children().into_iter().collect() })
+        Ok(Self { requests, enough: AtomicBool::new(false), last, before: children().into_iter().collect() })
     }
 
     /// Whether the user has asked for the end.
@@ -62,11 +67,44 @@ impl Interrupts {
         readable(&[self.as_fd()], Duration::ZERO)
     }
 
+    /// Has the run start no other test.
+    pub fn start_no_more(&self) {
+        self.enough.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether no other test is to be started.
+    pub fn has_enough(&self) -> bool {
+        self.enough.load(Ordering::SeqCst)
+    }
+
     /// The signal that was sent last, if one was: from then on, it has not been requested.
     pub fn take(&self) -> Option<Signal> {
         let mut requests = [0; 64];
-        (&self.requests).read(&mut requests).ok()?;
+        let read = (&self.requests).read(&mut requests).ok()?;
+        (read > 0).then_some(())?;
         Signal::try_from(i32::try_from(self.last.load(Ordering::SeqCst)).ok()?).ok()
+    }
+
+    /// Waits for a child's end. What asks this process for its end is handed on to the child, but for what a
+    /// terminal has sent to both.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn wait_for(&self, child: &mut Child) -> io::Result<ExitStatus> {
+        let on_terminal = io::stdin().is_terminal() || io::stderr().is_terminal();
+        let id = Pid::from_raw(child.id().cast_signed());
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            readable(&[self.as_fd()], WAITING);
+            if let Some(signal) = self.take()
+                && !(on_terminal && signal == Signal::SIGINT)
+            {
+                // It may just have ended.
+                let _ = kill(id, signal);
+            }
+        }
     }
 
     /// Does `work`, which starts processes and waits for them. If the user asks for the end, whatever

@@ -18,6 +18,7 @@ mod inside;
 mod interrupt;
 mod ipc;
 mod left;
+mod nextest;
 mod processes;
 mod runner;
 mod selection;
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 12] = [
+    let lists: [&[NamedTrial]; 13] = [
         children::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         interrupt::TRIALS,
         ipc::TRIALS,
         left::TRIALS,
+        nextest::TRIALS,
         runner::TRIALS,
         selection::TRIALS,
         unprivileged::TRIALS,

@@ -75,7 +75,7 @@ impl<'a> Opened<'a> {
                 held_by,
                 once: false,
                 numbers,
-                kind,
+                kind: kind.into(),
                 description,
                 call: calls::name(record[file::CALL]),
                 stack: Some(stack),

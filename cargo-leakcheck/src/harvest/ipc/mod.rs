@@ -87,10 +87,10 @@ impl Found {
             let call = self.calls.iter().find(|call| call.kind == object.kind && made(call, &object.name));
             let (_, kind, function) = KINDS[object.kind as usize - 1];
             IpcObject {
-                kind,
+                kind: kind.into(),
                 name: object.name,
                 bytes: object.bytes,
-                call: call.map(|_| function),
+                call: call.map(|_| function.into()),
                 stack: call.map(&mut stack),
             }
         };

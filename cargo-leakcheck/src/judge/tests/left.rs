@@ -6,7 +6,7 @@ use crate::model::{Descriptor, IpcName, IpcObject, LeftChild, LeftThread};
 fn open(numbers: &[&[u32]]) -> Left<Vec<Frame>> {
     let descriptor = |numbers: &&[u32]| Descriptor {
         numbers: numbers.to_vec(),
-        kind: "file",
+        kind: "file".into(),
         description: String::new(),
         call: "openat".into(),
         held_by: None,
@@ -46,7 +46,7 @@ fn descriptors_left_open_are_counted_by_their_numbers() {
 #[test]
 fn ipc_objects_are_counted() {
     let object = |id| IpcObject {
-        kind: "shared memory",
+        kind: "shared memory".into(),
         name: IpcName::Id { id, key: 0 },
         bytes: Some(4096),
         call: None,

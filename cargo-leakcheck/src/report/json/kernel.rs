@@ -75,7 +75,7 @@ impl<'a> Kernel<'a> {
         };
         let left = |descriptor: &'a Descriptor<Vec<Frame>>| Left {
             numbers: &descriptor.numbers,
-            kind: descriptor.kind,
+            kind: &descriptor.kind,
             description: &descriptor.description,
             call: &descriptor.call,
             held_by: descriptor.held_by.as_deref(),
@@ -88,12 +88,12 @@ impl<'a> Kernel<'a> {
                 IpcName::Name(name) => (None, None, Some(name.as_str())),
             };
             Object {
-                kind: object.kind,
+                kind: &object.kind,
                 id,
                 key,
                 name,
                 bytes: object.bytes,
-                call: object.call,
+                call: object.call.as_deref(),
                 from: from(&object.stack),
             }
         };

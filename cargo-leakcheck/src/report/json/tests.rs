@@ -33,7 +33,7 @@ fn all() -> Vec<CheckedTest> {
     let stack = open.memory.findings[0].stack.clone();
     let descriptor = |stack| Descriptor {
         numbers: vec![3, 4],
-        kind: "epoll",
+        kind: "epoll".into(),
         description: String::new(),
         call: "epoll_create1".into(),
         held_by: Some("worker".into()),
@@ -41,7 +41,10 @@ fn all() -> Vec<CheckedTest> {
         stack,
     };
     open.memory.left.descriptors = vec![descriptor(stack.clone()), descriptor(None)];
-    let object = |name, call, stack| IpcObject { kind: "shared memory", name, bytes: Some(4), call, stack };
+    let object = |name, call: Option<&'static str>, stack| {
+        let call = call.map(Into::into);
+        IpcObject { kind: "shared memory".into(), name, bytes: Some(4), call, stack }
+    };
     open.memory.files = Some(LeftFiles { count: 2, bytes: 10, paths: vec!["a".into(), "b/c".into()] });
     open.memory.left.ipc = vec![
         object(IpcName::Id { id: 3, key: 7 }, Some("shmget"), stack),
@@ -178,4 +181,35 @@ fn unknown_places_are_null() {
     assert_eq!(document["tests"][2]["findings"][0]["site"], Value::Null);
     assert_eq!(document["tests"][3]["findings"][0]["site"], Value::Null);
     assert_eq!(document["tests"][1]["output"]["stderr"], "\u{1b}]0;title\u{7}done");
+}
+
+/// A document that has been read and is written again is the same document.
+#[test]
+fn what_is_written_can_be_read() {
+    let mut tests = all();
+    tests[0].memory.attempts = Some(Attempts { total: 3, leaking: 1, failed: 2 });
+    tests[1].test.attempt = 2;
+    // What a test has written is kept as far as it is text.
+    tests.iter_mut().for_each(|test| test.output.stdout.retain(|byte| byte.is_ascii()));
+    let mut run = testing::run(tests);
+    run.interrupted = true;
+    let written = Json.bytes(&run, &testing::view());
+    let read = read(&written).unwrap();
+    let again = Json.bytes(&read, &testing::view());
+    let value = |bytes| serde_json::from_slice::<Value>(bytes).unwrap();
+    assert_eq!(value(&again), value(&written));
+    assert_eq!(valid(&value(&again)), Ok(()));
+}
+
+#[test]
+fn nothing_that_is_not_known_is_passed_over() {
+    for (pointer, key) in [("", "more"), ("/tests/0", "more"), ("/tests/0/kernel", "sockets")] {
+        let mut document = document(all());
+        document.pointer_mut(pointer).unwrap()[key] = json!([]);
+        let problem = read(document.to_string().as_bytes()).unwrap_err();
+        assert!(problem.contains(key), "{problem}");
+    }
+    let mut document = document(all());
+    document["format"] = json!("leakcheck-report/2");
+    assert!(read(document.to_string().as_bytes()).unwrap_err().contains("leakcheck-report/2"));
 }

@@ -108,6 +108,9 @@ impl<'a> Follower<'a> {
     pub fn run(mut self, tests: &[PlannedTest]) -> Result<bool> {
         self.queue = (0..tests.len()).collect();
         loop {
+            if self.interrupts.has_enough() {
+                self.queue.retain(|number| self.again.contains_key(number));
+            }
             while !self.interrupted
                 && self.tests.len() < self.options.jobs
                 && let Some(number) = self.queue.pop_front()

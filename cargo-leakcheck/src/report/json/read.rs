@@ -1,0 +1,212 @@
+//! A JSON document becomes a run again, so that it can be put together with others and be written in every
+//! format. What is not known is an error: nothing is lost in silence.
+
+mod kernel;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use self::kernel::Kernel;
+use crate::error::Exit;
+use crate::model::{
+    Attempts, Budget, CheckedTest, Finding, FindingKind, Frame, Judged, LeftFiles, Measure, NotChecked,
+    Outcome, Output, PlannedTest, RecordedBy, Stdio, Steered, TestBinary, TestName, Totals, Verdict, Window,
+    target_of_id,
+};
+use crate::options::Recorder;
+use crate::report::Run;
+use crate::snapshot::{Before, Loss};
+
+/// Reads a document of this version.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read(bytes: &[u8]) -> Result<Run, String> {
+    let document: Document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if document.format != super::FORMAT {
+        return Err(format!("its format is `{}` and not `{}`", document.format, super::FORMAT));
+    }
+    Ok(Run {
+        tests: document.tests.into_iter().map(test).collect::<Result<_, _>>()?,
+        not_checked: document.not_checked,
+        duration: Duration::from_nanos(document.duration_ns),
+        recorder: match (document.recorder.as_str(), document.recorder_reason.starts_with("auto")) {
+            (_, true) => Recorder::Auto,
+            ("uprobe", false) => Recorder::Uprobe,
+            (_, false) => Recorder::Ledger,
+        },
+        steered: Steered::told(document.steering.reason, &document.steering.checks_off),
+        interrupted: document.interrupted,
+        exit: Exit::of_code(document.exit_code)
+            .ok_or_else(|| format!("its exit code {} is none of ours", document.exit_code))?,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    format: String,
+    recorder: String,
+    recorder_reason: String,
+    steering: Steering,
+    exit_code: u8,
+    interrupted: bool,
+    duration_ns: u64,
+    /// Is counted again.
+    #[serde(rename = "summary")]
+    _summary: serde_json::Value,
+    tests: Vec<Test>,
+    not_checked: Vec<NotChecked>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Steering {
+    #[serde(rename = "by")]
+    _by: String,
+    reason: Option<String>,
+    checks_off: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Test {
+    package: String,
+    binary: String,
+    name: String,
+    outcome: String,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    verdict: String,
+    reasons: Vec<String>,
+    counts: bool,
+    attempt: Option<u32>,
+    attempts: Option<Attempts>,
+    duration_ns: u64,
+    recorder: Option<String>,
+    recorder_reason: Option<String>,
+    budget: Budget,
+    definitely_lost: Measure,
+    indirectly_lost: Measure,
+    possibly_lost: Measure,
+    still_reachable: Measure,
+    bad_frees: u64,
+    findings: Vec<Found>,
+    kernel: Kernel,
+    temporary_files: Option<LeftFiles>,
+    losses: Vec<Lost>,
+    output: Written,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Found {
+    kind: FindingKind,
+    bytes: u64,
+    blocks: u64,
+    below: Measure,
+    held_by: Option<String>,
+    process: Option<String>,
+    /// Follows from the stack.
+    #[serde(rename = "site")]
+    _site: Option<serde_json::Value>,
+    stack: Option<Vec<Frame>>,
+    freed_first: Option<Vec<Frame>>,
+    allocated: Option<Vec<Frame>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lost {
+    kind: String,
+    message: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    stdout: String,
+    stderr: String,
+    dropped_bytes: u64,
+}
+
+fn test(read: Test) -> Result<CheckedTest, String> {
+    let unknown = |what: &str, word: &str| format!("the {what} `{word}` of {} is none of ours", read.name);
+    let reason = || read.reasons.first().cloned().unwrap_or_default();
+    let outcome = match (read.outcome.as_str(), read.exit_code, read.signal) {
+        ("passed", ..) => Outcome::Passed,
+        ("failed", Some(code), _) => Outcome::Failed { code },
+        ("signalled", _, Some(signal)) => Outcome::Signalled { signal },
+        ("timed_out", ..) => Outcome::TimedOut,
+        ("not_started", ..) => Outcome::NotStarted { reason: reason() },
+        (word, ..) => return Err(unknown("outcome", word)),
+    };
+    let losses: Vec<Loss> =
+        read.losses.into_iter().map(|Lost { kind, message }| Loss::Told { kind, message }).collect();
+    let verdict = match read.verdict.as_str() {
+        "clean" => Verdict::Clean,
+        "leaks" => Verdict::Leaks(read.reasons),
+        "incomplete" => Verdict::Incomplete(losses.clone()),
+        "not_checked" => Verdict::NotChecked(reason()),
+        word => return Err(unknown("verdict", word)),
+    };
+    let recorded_by = match read.recorder.as_deref() {
+        None => None,
+        Some("ledger") => Some(RecordedBy::Ledger),
+        Some("uprobe") => Some(RecordedBy::Uprobe { because: read.recorder_reason }),
+        Some(word) => return Err(unknown("recorder", word)),
+    };
+    let (kind, target) = target_of_id(&read.package, &read.binary);
+    let binary = TestBinary {
+        target: target.to_owned(),
+        kind,
+        path: read.binary.as_str().into(),
+        directory: camino::Utf8PathBuf::new(),
+        environment: Vec::new(),
+        package: read.package,
+    };
+    let test = PlannedTest {
+        binary: Arc::new(binary),
+        name: TestName::Listed(read.name),
+        arguments: Vec::new(),
+        window: Window::TestBody,
+        budget: read.budget,
+        should_panic: false,
+        stdio: Stdio::Captured,
+        attempt: read.attempt.unwrap_or(1),
+    };
+    let memory = Judged {
+        findings: read.findings.into_iter().map(finding).collect(),
+        totals: Totals {
+            definitely_lost: read.definitely_lost,
+            indirectly_lost: read.indirectly_lost,
+            possibly_lost: read.possibly_lost,
+            still_reachable: read.still_reachable,
+            bad_frees: read.bad_frees,
+        },
+        left: read.kernel.into(),
+        files: read.temporary_files,
+        losses,
+        verdict,
+        attempts: read.attempts,
+        counts: read.counts,
+    };
+    let Written { stdout, stderr, dropped_bytes } = read.output;
+    let output = Output { stdout: stdout.into(), stderr: stderr.into(), dropped_bytes };
+    let duration = Duration::from_nanos(read.duration_ns);
+    Ok(CheckedTest { test, outcome, duration, output, recorded_by, memory })
+}
+
+fn finding(read: Found) -> Finding<Vec<Frame>> {
+    Finding {
+        kind: read.kind,
+        measure: Measure { bytes: read.bytes, blocks: read.blocks },
+        stack: read.stack,
+        below: read.below,
+        held_by: read.held_by,
+        before: Before { allocated: read.allocated, freed: read.freed_first },
+        process: read.process.map(Into::into),
+    }
+}

@@ -1,0 +1,109 @@
+//! What a test has left in the kernel.
+
+use serde::Deserialize;
+
+use crate::model::{Descriptor, Frame, IpcName, IpcObject, Left, LeftChild, LeftThread, LeftTimer};
+
+type Site = Option<serde_json::Value>;
+type Stack = Option<Vec<Frame>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Kernel {
+    descriptors: Vec<Open>,
+    ipc: Vec<Object>,
+    children: Vec<Child>,
+    threads: Vec<Thread>,
+    timers: Vec<LeftTimer>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Open {
+    numbers: Vec<u32>,
+    kind: String,
+    description: String,
+    call: String,
+    held_by: Option<String>,
+    once: bool,
+    #[serde(rename = "site")]
+    _site: Site,
+    stack: Stack,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Object {
+    kind: String,
+    id: Option<i32>,
+    key: Option<u32>,
+    name: Option<String>,
+    bytes: Option<u64>,
+    call: Option<String>,
+    #[serde(rename = "site")]
+    _site: Site,
+    stack: Stack,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Child {
+    id: u32,
+    parent: u32,
+    command: String,
+    state: String,
+    #[serde(rename = "site")]
+    _site: Site,
+    stack: Stack,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Thread {
+    id: u32,
+    name: String,
+    #[serde(rename = "site")]
+    _site: Site,
+    stack: Stack,
+    now: Stack,
+}
+
+impl From<Kernel> for Left<Vec<Frame>> {
+    fn from(read: Kernel) -> Self {
+        let descriptor = |read: Open| Descriptor {
+            numbers: read.numbers,
+            kind: read.kind.into(),
+            description: read.description,
+            call: read.call,
+            held_by: read.held_by,
+            once: read.once,
+            stack: read.stack,
+        };
+        let object = |read: Object| IpcObject {
+            kind: read.kind.into(),
+            name: match read.name {
+                Some(name) => IpcName::Name(name),
+                None => IpcName::Id { id: read.id.unwrap_or_default(), key: read.key.unwrap_or_default() },
+            },
+            bytes: read.bytes,
+            call: read.call.map(Into::into),
+            stack: read.stack,
+        };
+        let child = |read: Child| LeftChild {
+            id: read.id,
+            parent: read.parent,
+            command: read.command,
+            is_zombie: read.state == "zombie",
+            stack: read.stack,
+        };
+        let thread =
+            |read: Thread| LeftThread { id: read.id, name: read.name, stack: read.stack, now: read.now };
+        Self {
+            descriptors: read.descriptors.into_iter().map(descriptor).collect(),
+            ipc: read.ipc.into_iter().map(object).collect(),
+            children: read.children.into_iter().map(child).collect(),
+            threads: read.threads.into_iter().map(thread).collect(),
+            timers: read.timers,
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `report merge`: reports of several runs become one.
+
+use camino::Utf8PathBuf;
+
+use super::view;
+use crate::error::{Error, Exit, Result};
+use crate::model::OwnCode;
+use crate::options::Options;
+use crate::progress::Progress;
+use crate::report::{self, Terminal, results};
+
+/// Reads the reports, writes them as one, and shows it.
+///
+/// # Errors
+/// A report cannot be read or written.
+pub fn merge(paths: &[Utf8PathBuf], options: &Options) -> Result<Exit> {
+    // One that is read may be one that is written.
+    let run = results::merge(results::read_files(paths)?);
+    let files = report::open(&options.report)?;
+    let directory = std::env::current_dir()
+        .map_err(|source| Error::System { call: "reading the working directory".to_owned(), source })?;
+    let root = Utf8PathBuf::try_from(directory)
+        .map_err(|_| Error::Usage("the working directory's path is not UTF-8".to_owned()))?;
+    let view = view(OwnCode { packages: vec![root.clone()], root }, options);
+    let (terminal, progress) = (Terminal::new(view.clone()), Progress::new(options.report.color));
+    progress.print(&terminal.details(&run));
+    progress.print(&terminal.summary(&run));
+    files.write(&run, &view)?;
+    Ok(run.exit)
+}

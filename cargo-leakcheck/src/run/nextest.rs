@@ -1,0 +1,137 @@
+//! `nextest`: another runner's run, whose tests this program traces.
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::process::{Command, ExitStatus};
+use std::time::Instant;
+
+use camino::Utf8Path;
+
+use super::view;
+use crate::build::runner;
+use crate::error::{Error, Exit, Result};
+use crate::options::{BuildOptions, Options};
+use crate::progress::Progress;
+use crate::report::{self, Run, Terminal, results};
+use crate::scratch::Scratch;
+use crate::sys::Interrupts;
+
+/// Runs nextest, and writes the reports of all its tests at once.
+///
+/// # Errors
+/// nextest cannot be started, or a report not be read or written.
+pub fn nextest(
+    build: &BuildOptions,
+    runner_options: &[String],
+    command: &[OsString],
+    options: &Options,
+    interrupts: &Interrupts,
+) -> Result<Exit> {
+    let files = report::open(&options.report)?;
+    let system = |call: &str| {
+        let call = call.to_owned();
+        move |source| Error::System { call, source }
+    };
+    let (variables, own) = runner::environment(build, runner_options)?;
+    let scratch = Scratch::new().map_err(system("making a temporary directory"))?;
+    let directory = Utf8Path::from_path(scratch.path())
+        .ok_or_else(|| Error::Usage("the temporary directory's path is not UTF-8".to_owned()))?;
+    let start = Instant::now();
+    let mut child = Command::new(&build.cargo)
+        .arg("nextest")
+        .args(command)
+        .current_dir(&build.directory)
+        .env_clear()
+        .envs(&build.environment)
+        .envs(variables)
+        .env(results::VARIABLE, directory)
+        .spawn()
+        .map_err(|error| Error::Command { command: "cargo nextest".to_owned(), reason: error.to_string() })?;
+    let status = interrupts.wait_for(&mut child).map_err(system("waiting for cargo nextest"))?;
+    let mut run = results::merge(results::read_directory(directory)?);
+    run.duration = start.elapsed();
+    run.exit = exit(&run, status);
+    if run.tests.is_empty() {
+        // It has listed or archived, or said why it ran nothing.
+        files.write(&run, &view(own, options))?;
+        return Ok(run.exit);
+    }
+    let view = view(own, options);
+    let terminal = Terminal::new(view.clone());
+    let progress = Progress::new(options.report.color);
+    for test in run.tests.iter().filter(|test| is_news(test)) {
+        progress.print(&terminal.finished(test));
+    }
+    progress.print(&terminal.summary(&run));
+    if let Some(note) = run.steered.note() {
+        progress.print(&format!("note: {note}\n"));
+    }
+    files.write(&run, &view)?;
+    Ok(run.exit)
+}
+
+/// Prints the variables.
+///
+/// # Errors
+/// Cargo's configuration cannot be kept, or nobody takes the output.
+pub fn show_env(build: &BuildOptions, runner_options: &[String], export: bool) -> Result<Exit> {
+    let (variables, _) = runner::environment(build, runner_options)?;
+    let script = runner::script(variables, build, export);
+    io::stdout()
+        .write_all(script.as_bytes())
+        .map_err(|source| Error::System { call: "writing the variables".to_owned(), source })?;
+    Ok(Exit::Clean)
+}
+
+/// Whether nextest has not shown what became of a test: of one whose tracer was ended, and of one that has passed
+/// in a later attempt.
+fn is_news(test: &crate::model::CheckedTest) -> bool {
+    test.memory.attempts.is_some_and(|attempts| attempts.leaking > 0)
+        || test.memory.losses.iter().any(|loss| report::loss_kind(loss) == "unfinished")
+}
+
+/// The exit code of all: what our processes have seen, or else what nextest says went wrong besides.
+fn exit(run: &Run, status: ExitStatus) -> Exit {
+    /// nextest's documented exit codes.
+    const NO_TESTS: i32 = 4;
+    const TESTS_FAILED: i32 = 100;
+    const BUILD_FAILED: i32 = 101;
+    match (run.exit, status.code()) {
+        (Exit::Clean | Exit::NothingRan, Some(0)) if run.tests.is_empty() => Exit::Clean,
+        (Exit::Clean | Exit::NothingRan, code) => match code {
+            Some(0) => run.exit,
+            Some(NO_TESTS) => Exit::NothingRan,
+            // A test that leaves its output open, or one that was not traced.
+            Some(TESTS_FAILED) => Exit::Failed,
+            Some(BUILD_FAILED) => Exit::Build,
+            _ => Exit::Tool,
+        },
+        (exit, _) => exit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_our_processes_have_seen_goes_before_what_nextest_says() {
+        let none = results::merge(Vec::new());
+        let code = |code: i32| ExitStatus::from_raw(code << 8);
+        for (nextest, ours) in [
+            (0, Exit::Clean),
+            (4, Exit::NothingRan),
+            (100, Exit::Failed),
+            (101, Exit::Build),
+            (96, Exit::Tool),
+        ] {
+            assert_eq!(exit(&none, code(nextest)), ours, "{nextest}");
+        }
+        assert_eq!(exit(&none, ExitStatus::from_raw(9)), Exit::Tool);
+        let leaks = Run { exit: Exit::Leaks, ..results::merge(Vec::new()) };
+        assert_eq!(exit(&leaks, code(0)), Exit::Leaks);
+        assert_eq!(exit(&leaks, code(100)), Exit::Leaks);
+    }
+}

@@ -1,0 +1,53 @@
+//! Further attempts at tests that have failed or leaked, when all others have ended.
+
+use super::{Job, check};
+use crate::error::{Error, Exit, Result};
+use crate::judge;
+use crate::model::{CheckedTest, PlannedTest, count};
+use crate::options::Options;
+use crate::progress::Progress;
+use crate::report::{Run, Terminal};
+use crate::sys::Interrupts;
+use crate::trace;
+
+/// Runs tests again until each has come out clean or has had its attempts, and makes one result of all attempts at
+/// a test. `job` is to run such tests. Also what has stopped the run, if anything has.
+///
+/// # Errors
+/// The system refuses to trace.
+pub fn retry(
+    run: &mut Run,
+    options: &Options,
+    interrupts: &Interrupts,
+    terminal: &Terminal,
+    progress: &mut Progress,
+    job: impl Fn(Vec<PlannedTest>) -> Job,
+) -> Result<Option<Error>> {
+    let mut failure = None;
+    let attempts = options.trace.retries.saturating_add(1);
+    for attempt in 2..=attempts {
+        let last = |test: &&CheckedTest| test.test.attempt == attempt - 1 && judge::is_bad(test);
+        let tests: Vec<_> =
+            run.tests.iter().filter(last).map(|test| PlannedTest { attempt, ..test.test.clone() }).collect();
+        if tests.is_empty() || run.interrupted || failure.is_some() {
+            break;
+        }
+        let number = count(tests.len() as u64, "test");
+        progress.print(&format!("note: attempt {attempt} of {attempts} at {number}\n"));
+        let kernel = trace::load(&options.trace)?;
+        let (more, stopped) = check(&job(tests), kernel, options, interrupts, terminal, progress)?;
+        run.tests.extend(more.tests);
+        run.duration += more.duration;
+        run.interrupted |= more.interrupted;
+        failure = stopped;
+    }
+    let tests = std::mem::take(&mut run.tests);
+    run.tests = judge::decide(tests);
+    let exit = judge::exit(run.tests.iter());
+    run.exit = match (&failure, run.interrupted) {
+        (Some(_), _) => Exit::Tool,
+        (None, true) => exit.max(Exit::Incomplete),
+        (None, false) => exit,
+    };
+    Ok(failure)
+}
