@@ -210,7 +210,9 @@ fn clean_environment(command: &mut Command) {
         let cargos = text.starts_with("CARGO") && text != "CARGO_HOME"
             || text.starts_with("RUST")
             || text.starts_with("LEAKCHECK");
-        if cargos && !matches!(&*text, "RUSTUP_HOME" | "RUSTUP_TOOLCHAIN") || text == "LD_LIBRARY_PATH" {
+        // rustup's are the machine's: without `RUSTUP_AUTO_INSTALL=0`, a dependency's `rust-toolchain.toml` can have
+        // it install and update toolchains in the middle of a build.
+        if cargos && !text.starts_with("RUSTUP_") || text == "LD_LIBRARY_PATH" {
             command.env_remove(&name);
         }
     }
