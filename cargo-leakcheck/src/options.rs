@@ -68,6 +68,8 @@ pub struct BuildOptions {
     pub environment: Environment,
     /// Arguments for `cargo test`: workspace, package, target, feature, profile, manifest selection.
     pub cargo_args: Vec<OsString>,
+    /// Whether somebody asks for the packages that the workspace's depend on.
+    pub with_dependencies: bool,
     /// Those of them that `cargo metadata` takes as well.
     pub metadata_args: Vec<OsString>,
     /// `--target-dir`. What is built goes to `leakcheck` below it, or below cargo's own.
@@ -118,6 +120,8 @@ pub struct Selection {
     pub exact: bool,
     /// Whether ignored tests run.
     pub ignored: Ignored,
+    /// Expressions of nextest's, any of which must accept a test.
+    pub expressions: Vec<String>,
     /// Which part of those.
     pub partition: Option<Partition>,
     /// What they write goes on as it comes.

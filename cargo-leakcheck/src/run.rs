@@ -137,7 +137,8 @@ fn prepare(
     if interrupts.requested() {
         return Err(Error::Interrupted);
     }
-    let (mut built, discovered) = done?;
+    let (mut built, mut discovered) = done?;
+    plan::filterset::retain(&mut discovered, &selection.expressions, &built.metadata)?;
     let plan = plan::plan(discovered, selection, plan::budgets::of_binary)?;
     let notes = std::mem::take(&mut built.notes).into_iter().chain(plan.notes).collect();
     let build::Built { executables, not_checked, own, .. } = built;

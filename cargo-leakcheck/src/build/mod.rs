@@ -34,6 +34,17 @@ pub struct Built {
     pub notes: Vec<String>,
     /// Where the workspace and its packages are.
     pub own: OwnCode,
+    /// What `cargo metadata` says of it.
+    pub metadata: String,
+}
+
+struct Directories {
+    /// The arguments that make cargo build in directories of our own.
+    arguments: Vec<OsString>,
+    /// Where the sources are.
+    own: OwnCode,
+    /// What `cargo metadata` says.
+    metadata: String,
 }
 
 /// Builds. Cargo's own output goes to standard error as it comes.
@@ -48,7 +59,7 @@ pub fn build(options: &BuildOptions) -> Result<Built> {
         .host_triple()
         .map_err(|error| Error::Usage(format!("cannot find the host's target: {error}")))?;
     let flags = flags::variables(options, &config, &targets)?;
-    let (directories, own) = directories(options)?;
+    let Directories { arguments: directories, own, metadata } = directories(options)?;
     let artifacts = compile(options, &directories, &flags)?;
 
     let captures = Captures::new(&options.executable)?;
@@ -65,6 +76,7 @@ pub fn build(options: &BuildOptions) -> Result<Built> {
     let mut built = assemble(tests, captures.read()?)?;
     built.executables = executables;
     built.own = own;
+    built.metadata = metadata;
     for binary in &mut built.binaries {
         restore(&mut binary.environment, &changes, options, &config);
     }
@@ -84,17 +96,17 @@ pub fn build(options: &BuildOptions) -> Result<Built> {
     Ok(built)
 }
 
-/// The arguments that make cargo build in directories of our own, and where the sources are.
-fn directories(options: &BuildOptions) -> Result<(Vec<OsString>, OwnCode)> {
+fn directories(options: &BuildOptions) -> Result<Directories> {
     let mut command = CargoCommand::new(options, "metadata");
-    command.args(["--no-deps", "--format-version=1"]).args(&options.metadata_args);
+    let dependencies = (!options.with_dependencies).then_some("--no-deps");
+    command.args(["--format-version=1"]).args(dependencies).args(&options.metadata_args);
     let output =
         command.command().stderr(Stdio::inherit()).output().map_err(|error| command.not_started(&error))?;
     if !output.status.success() {
         return Err(command.failed(output.status));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let metadata = MetadataCommand::parse(text).map_err(|error| command.unexpected(error))?;
+    let metadata = MetadataCommand::parse(&text).map_err(|error| command.unexpected(error))?;
     let target = options.target_dir.as_deref().unwrap_or(&metadata.target_directory);
     let mut arguments = vec!["--target-dir".into(), target.join("leakcheck").into_os_string()];
     // A build directory of the user's choice is not below the target directory.
@@ -102,10 +114,11 @@ fn directories(options: &BuildOptions) -> Result<(Vec<OsString>, OwnCode)> {
         let build = serde_json::Value::from(build.join("leakcheck").as_str());
         arguments.extend(["--config".into(), format!("build.build-dir={build}").into()]);
     }
-    let manifests = metadata.packages.iter().filter_map(|package| package.manifest_path.parent());
+    let members = metadata.packages.iter().filter(|package| metadata.workspace_members.contains(&package.id));
+    let manifests = members.filter_map(|package| package.manifest_path.parent());
     let own =
         OwnCode { root: metadata.workspace_root, packages: manifests.map(Utf8Path::to_owned).collect() };
-    Ok((arguments, own))
+    Ok(Directories { arguments, own, metadata: text.into_owned() })
 }
 
 /// Builds everything and returns the executables.

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use super::command::quote;
-use super::{config, directories, flags};
+use super::{Directories, config, directories, flags};
 use crate::error::{Error, Result};
 use crate::model::OwnCode;
 use crate::options::{BuildOptions, Environment};
@@ -21,7 +21,7 @@ pub fn environment(build: &BuildOptions, options: &[String]) -> Result<(Environm
         .host_triple()
         .map_err(|error| Error::Usage(format!("cannot find the host's target: {error}")))?;
     let mut variables = flags::variables(build, &config, &targets)?;
-    let (places, own) = directories(build)?;
+    let Directories { arguments: places, own, .. } = directories(build)?;
     if let [_, target, rest @ ..] = &places[..] {
         variables.insert("CARGO_TARGET_DIR".into(), target.clone());
         // A build directory of the user's own is set by `--config build.build-dir="…"`.
@@ -83,6 +83,7 @@ mod tests {
             environment: Environment::new(),
             cargo_args: Vec::new(),
             metadata_args: Vec::new(),
+            with_dependencies: false,
             target_dir: None,
             targets: Vec::new(),
             configs: Vec::new(),

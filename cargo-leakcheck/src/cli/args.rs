@@ -81,6 +81,9 @@ pub struct SelectArgs {
     /// Run only tests whose names contain one of these
     #[arg(value_name = "TESTNAME")]
     pub filters: Vec<String>,
+    /// Run only tests that nextest's filter expression accepts: 'package(a) & test(/^b/)'
+    #[arg(short = 'E', long = "filterset", value_name = "EXPRESSION", alias = "filter-expr")]
+    pub expressions: Vec<String>,
     /// Run one of several parts of the tests, as nextest does: slice:1/4 deals them out in turn, hash:1/4 by their names, count:1/4 in turn in each binary
     #[arg(long, value_name = "KIND:M/N", value_parser = partition)]
     pub partition: Option<Partition>,

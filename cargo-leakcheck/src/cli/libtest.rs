@@ -71,6 +71,7 @@ impl LibtestArgs {
             skip: self.skip,
             exact: self.exact,
             ignored,
+            expressions: Vec::new(),
             partition: None,
             no_capture: self.nocapture,
         }

@@ -23,6 +23,7 @@ use crate::options::{
     Action, Asked, BuildOptions, Color, Count, Environment, ExecOptions, JudgeOptions, Options, Recorder,
     ReportOptions, Selection, TraceOptions,
 };
+use crate::plan::filterset::needs_dependencies;
 use crate::report::results::VARIABLE;
 
 /// The commands that can be taken for a test's name.
@@ -165,7 +166,8 @@ fn test(
     if selection.no_capture {
         trace.jobs = 1;
     }
-    let build = build(args.cargo, args.run.color, surroundings);
+    let mut build = build(args.cargo, args.run.color, surroundings);
+    build.with_dependencies = needs_dependencies(&selection.expressions);
     Ok(Options { action: action(build, selection), trace, judge, report })
 }
 
@@ -173,6 +175,7 @@ fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
     let libtest = LibtestArgs::read(&select.libtest)?;
     let threads = libtest.test_threads;
     let mut selection = libtest.selection(select.filters);
+    selection.expressions = select.expressions;
     selection.partition = select.partition;
     selection.no_capture |= select.no_capture;
     Ok((selection, threads))
@@ -301,6 +304,7 @@ fn build(cargo: CargoArgs, color: Option<ColorArg>, surroundings: Surroundings) 
         environment,
         cargo_args: all,
         metadata_args: shared,
+        with_dependencies: false,
         target_dir: cargo.target_dir,
         targets: cargo.target,
         configs: cargo.config,

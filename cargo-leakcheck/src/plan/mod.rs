@@ -1,6 +1,7 @@
 //! Decides which tests run, with which arguments, in which order.
 
 pub mod budgets;
+pub mod filterset;
 mod identity;
 mod list;
 mod partition;

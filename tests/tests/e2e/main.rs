@@ -19,6 +19,7 @@ mod interrupt;
 mod ipc;
 mod left;
 mod nextest;
+mod parts;
 mod processes;
 mod runner;
 mod selection;
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 13] = [
+    let lists: [&[NamedTrial]; 14] = [
         children::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         ipc::TRIALS,
         left::TRIALS,
         nextest::TRIALS,
+        parts::TRIALS,
         runner::TRIALS,
         selection::TRIALS,
         unprivileged::TRIALS,
