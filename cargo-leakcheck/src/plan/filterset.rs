@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use guppy::PackageId;
 use guppy::graph::cargo::BuildPlatform;
 use guppy::graph::{BuildTargetKind, PackageGraph, PackageMetadata};
+use miette::{Diagnostic, LabeledSpan};
 use nextest_filtering::{
     BinaryQuery, CompiledExpr, EvalContext, Filterset, FiltersetKind, KnownGroups, ParseContext, TestQuery,
 };
@@ -35,7 +36,7 @@ pub fn retain(discovered: &mut Vec<Discovered>, expressions: &[String], metadata
     let parse = |expression: &String| {
         let kind = FiltersetKind::OverrideFilter;
         Filterset::parse(expression.clone(), &context, kind, &KnownGroups::Unavailable).map_err(|errors| {
-            let reasons: Vec<_> = errors.errors.iter().map(|error| format!("{error:?}")).collect();
+            let reasons: Vec<_> = errors.errors.iter().map(|error| explain(error, expression)).collect();
             Error::Usage(format!("-E {expression:?}: {}", reasons.join("; ")))
         })
     };
@@ -52,6 +53,17 @@ pub fn retain(discovered: &mut Vec<Discovered>, expressions: &[String], metadata
         }
     });
     Ok(())
+}
+
+/// What is wrong, and with which part of the expression.
+fn explain(error: &dyn Diagnostic, expression: &str) -> String {
+    let label = |label: LabeledSpan| {
+        let part = expression.get(label.offset()..label.offset() + label.len()).unwrap_or_default();
+        let reason = label.label().unwrap_or("this");
+        format!("{reason}: `{part}`")
+    };
+    let labels: Vec<_> = error.labels().into_iter().flatten().map(label).collect();
+    format!("{error}: {}", labels.join(", "))
 }
 
 /// Cargo tells a test where its package is.
@@ -149,6 +161,9 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
+        let text = kept(&["test(a) & package(=none)"]).unwrap_err().to_string();
+        let reason = "operator didn't match any packages: no packages matched this: `=none`";
+        assert_eq!(text, format!("-E \"test(a) & package(=none)\": {reason}"));
         for text in ["test(", "group(serial)", "nonsense(x)", "test(/(/)"] {
             let error = kept(&[text]).unwrap_err();
             assert!(matches!(&error, Error::Usage(reason) if reason.contains(text)), "{error}");

@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_process_that_is_killed_leaves_the_names_of_its_tests() {
         let (_directory, path) = directory();
-        let tests: Vec<_> = ["ends", "hangs"].map(|name| testing::leaking(name)).into();
+        let tests: Vec<_> = ["ends", "hangs"].map(testing::leaking).into();
         let planned: Vec<_> = tests.iter().map(|test| test.test.clone()).collect();
         let results = Results::begin(&path, &planned, Recorder::Auto, &testing::view()).unwrap();
         let run = merge(read_directory(&path).unwrap());

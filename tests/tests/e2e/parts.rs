@@ -63,7 +63,7 @@ fn expressions(workshop: &Workshop) -> Outcome {
     for selection in [
         &["-E", "package(endings) & test(/^panics/)"][..],
         &["-E", "kind(bin) | test(=clean)"],
-        &["-E", "rdeps(leakcheck) - test(over)"],
+        &["-E", "deps(budgets) - test(over)"],
         &["-E", "binary_id(=process)", "-E", "kind(proc-macro)"],
         &["-E", "kind(test) | package(process)", "--partition", "slice:2/3", "child"],
     ] {
@@ -75,7 +75,12 @@ fn expressions(workshop: &Workshop) -> Outcome {
         return Err(run.describe());
     }
     run.expect(3, &[])?;
-    workshop.run(&["list", "-E", "test("], &[]).and_then(|run| run.expect(11, &["test("]))
+    let manifest = workshop.fixtures().join("Cargo.toml");
+    let target = workshop.target_dir();
+    let args =
+        ["list", "--manifest-path", manifest.as_str(), "--target-dir", target.as_str(), "-p", "endings"];
+    let run = workshop.run(&[&args[..], &["-E", "package(=none)"]].concat(), &[])?;
+    run.expect(11, &["no packages matched this: `=none`"])
 }
 
 /// The fixture counts attempts in a folder.
