@@ -15,6 +15,7 @@ mod harvest;
 pub mod judge;
 pub mod model;
 pub mod options;
+mod parallel;
 pub mod plan;
 pub mod progress;
 mod references;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// The modules, lowest first: each may use its own layer and those before it.
 const LAYERS: [&[&str]; 13] = [
     &["error", "model", "options", "snapshot"],
-    &["references", "scratch", "sys"],
+    &["parallel", "references", "scratch", "sys"],
     &["build"],
     &["discover"],
     &["plan"],

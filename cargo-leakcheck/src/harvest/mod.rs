@@ -17,7 +17,7 @@ mod records;
 mod stacks;
 
 pub use left::{end_children, is_settled};
-pub use proc::{is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
+pub use proc::{contents, is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
 
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use leakcheck_common::{BUDGET_MAGIC, BUDGET_SECTION};
-use object::{BinaryFormat, File, Object as _, ObjectSection as _};
+use object::read::ReadCache;
+use object::{BinaryFormat, File, Object as _, ObjectSection as _, ReadRef};
 
 use crate::error::{self, Error};
 use crate::model::{Budget, TestBinary};
@@ -14,8 +15,13 @@ use crate::model::{Budget, TestBinary};
 /// The file cannot be read, or its records are damaged.
 pub fn of_binary(binary: &TestBinary) -> error::Result<HashMap<String, Budget>> {
     let path = || binary.path.clone();
-    let elf =
-        fs_err::read(&binary.path).map_err(|source| Error::File { action: "read", path: path(), source })?;
+    let file = fs_err::File::open(&binary.path).map_err(|source| Error::File {
+        action: "open",
+        path: path(),
+        source,
+    })?;
+    // Of a large file only a few pages are wanted.
+    let elf = ReadCache::new(file.into_file());
     read(&elf).map_err(|reason| Error::Format { path: path(), reason })
 }
 
@@ -27,7 +33,7 @@ pub fn of_binary(binary: &TestBinary) -> error::Result<HashMap<String, Budget>> 
 ///
 /// Says what is wrong and where: `elf` is no readable ELF file, a record is damaged or from another version of the
 /// `leakcheck` crate, or a test has two. Offsets count from the start of the section.
-pub fn read(elf: &[u8]) -> Result<HashMap<String, Budget>, String> {
+pub fn read<'data>(elf: impl ReadRef<'data>) -> Result<HashMap<String, Budget>, String> {
     let file = File::parse(elf).map_err(|error| format!("cannot be read as an executable: {error}"))?;
     if file.format() != BinaryFormat::Elf {
         return Err(format!("is no ELF file but {:?}", file.format()));
@@ -223,7 +229,7 @@ mod tests {
     #[test]
     fn a_binary_without_the_section_has_no_budgets() {
         let this = fs_err::read(std::env::current_exe().unwrap()).unwrap();
-        assert_eq!(read(&this), Ok(HashMap::new()));
+        assert_eq!(read(this.as_slice()), Ok(HashMap::new()));
     }
 
     #[test]
@@ -233,21 +239,21 @@ mod tests {
             assert!(error.starts_with("cannot be read as an executable: "), "{error}");
         }
         let coff = file(BinaryFormat::Coff, &record("k::t\nbytes=0\n"));
-        assert_eq!(read(&coff), Err("is no ELF file but Coff".into()));
+        assert_eq!(read(coff.as_slice()), Err("is no ELF file but Coff".into()));
     }
 
     #[test]
     fn a_section_that_ends_outside_the_file_is_refused() {
         let record = record("k::t\nbytes=0\n");
         let elf = file(BinaryFormat::Elf, &record);
-        assert_eq!(read(&elf).unwrap()["t"].bytes, Some(0));
+        assert_eq!(read(elf.as_slice()).unwrap()["t"].bytes, Some(0));
         // The size in the section header: the only 64-bit word that is the record's length.
         let size = (record.len() as u64).to_le_bytes();
         let places = elf.windows(8).enumerate().filter(|(_, window)| **window == size).collect::<Vec<_>>();
         let [(place, _)] = places[..] else { panic!("{places:?}") };
         let mut damaged = elf;
         damaged[place..place + 8].copy_from_slice(&u64::MAX.to_le_bytes());
-        let error = read(&damaged).unwrap_err();
+        let error = read(damaged.as_slice()).unwrap_err();
         assert!(error.starts_with("section leakcheck_budget cannot be read: "), "{error}");
     }
 
@@ -266,7 +272,7 @@ mod tests {
 
         #[test]
         fn no_bytes_panic(section in prop::collection::vec(any::<u8>(), 0..200), length in any::<u32>()) {
-            let _ = read(&section);
+            let _ = read(section.as_slice());
             let _ = records(&section);
             // Get past the magic too, with lengths small and huge.
             for length in [length, length % 256] {
@@ -286,7 +292,7 @@ mod tests {
                 let index = index.index(elf.len());
                 elf[index] = byte;
             }
-            let _ = read(&elf);
+            let _ = read(elf.as_slice());
         }
     }
 }

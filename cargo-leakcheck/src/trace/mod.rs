@@ -10,6 +10,7 @@ mod code;
 mod entry;
 mod files;
 mod follow;
+mod inspect;
 mod ipc;
 mod ipc_sites;
 mod kernel;
@@ -100,15 +101,14 @@ pub struct Child {
 /// The kernel side, while it is being loaded; or why there is none, where it can be done without.
 pub struct Loading(Result<JoinHandle<Result<Kernel>>, String>);
 
-/// Starts to load the kernel side. Most of that is making large tables, which goes on in the
-/// background; whether the kernel takes the programs is known at once.
+/// Starts to load the kernel side, which goes on in the background; whether the kernel takes programs from
+/// us is known at once.
 ///
 /// # Errors
 /// No privileges, or no kernel support, and the recorder needs them.
 pub fn load(options: &TraceOptions) -> Result<Loading> {
-    const TABLES: [&str; 7] = ["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED"];
-    match object::load(&TABLES.map(|table| (table, 1))) {
-        Ok(_) => {
+    match object::check() {
+        Ok(()) => {
             let options = options.clone();
             Ok(Loading(Ok(std::thread::spawn(move || {
                 Kernel::load(&options, options.recorder == Recorder::Uprobe)

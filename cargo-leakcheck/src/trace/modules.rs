@@ -20,6 +20,21 @@ pub struct Facts {
     pub passes_ledger: Option<&'static str>,
 }
 
+/// What was seen of a module.
+pub struct Looked {
+    facts: Facts,
+    /// Where there is a ledger.
+    frames: Option<Module>,
+}
+
+impl Looked {
+    /// `path` is that of its mappings.
+    pub fn at(path: &Utf8Path, code: &Code, for_ledger: bool) -> Self {
+        let facts = Facts { is_allocator: code.is_allocator(), passes_ledger: code.passes_ledger() };
+        Self { facts, frames: for_ledger.then(|| Module::of(path, code)) }
+    }
+}
+
 /// The modules of a run's binaries.
 pub struct Modules {
     /// By the paths of their mappings.
@@ -48,19 +63,23 @@ impl Modules {
         for path in libraries.filter_map(|path| directory.join(path).canonicalize_utf8().ok()) {
             let facts = match self.known.get(&path) {
                 Some(facts) => *facts,
-                None => self.take(&path, &Code::read(&path, true)?),
+                None => {
+                    let looked = Looked::at(&path, &Code::read(&path, true)?, self.frames.is_some());
+                    self.take(&path, looked)
+                }
             };
             modules.push((path, facts));
         }
         Ok(modules)
     }
 
-    /// Takes what has to be known of a module.
-    pub fn take(&mut self, path: &Utf8Path, code: &Code) -> Facts {
-        self.frames.iter_mut().for_each(|frames| frames.push(Module::of(path, code)));
-        let facts = Facts { is_allocator: code.is_allocator(), passes_ledger: code.passes_ledger() };
-        self.known.insert(path.to_owned(), facts);
-        facts
+    /// Takes what was seen of a module.
+    pub fn take(&mut self, path: &Utf8Path, looked: Looked) -> Facts {
+        if let Some(frames) = &mut self.frames {
+            frames.extend(looked.frames);
+        }
+        self.known.insert(path.to_owned(), looked.facts);
+        looked.facts
     }
 }
 

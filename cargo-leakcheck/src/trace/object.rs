@@ -29,11 +29,25 @@ pub struct Loaded {
     pub tables: HashMap<String, MapData>,
 }
 
+/// Whether the kernel takes programs from us, tried with a small one: to have it verify all of them takes
+/// longer than a test.
+///
+/// # Errors
+/// No privileges, or the kernel refuses something.
+pub fn check() -> Result<()> {
+    const TABLES: [&str; 7] = ["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED"];
+    load_those(&TABLES.map(|table| (table, 1)), |program| program == "exit").map(drop)
+}
+
 /// Loads the programs and makes the tables, with `sizes` as their entries.
 ///
 /// # Errors
 /// No privileges, or the kernel refuses something.
 pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
+    load_those(sizes, |_| true)
+}
+
+fn load_those(sizes: &[(&str, u32)], wanted: impl Fn(&str) -> bool) -> Result<Loaded> {
     check_version()?;
     let invalid = |error: &dyn std::error::Error| Error::Kernel {
         what: "read the committed eBPF object".into(),
@@ -69,6 +83,9 @@ pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
         let is_list = matches!(program.section, ProgramSection::RawTracePoint | ProgramSection::Iter { .. });
         if is_list || name == super::ipc::PROGRAM {
             others.insert(name.clone(), instructions);
+            continue;
+        }
+        if !wanted(name) {
             continue;
         }
         let loaded = sys::load_program(ProgramKind::Uprobe, name, &instructions);

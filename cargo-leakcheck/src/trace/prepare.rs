@@ -2,8 +2,7 @@
 //! binaries would load, with probes in it, and probes in the binaries themselves. The copy is the
 //! scope: no process but the run's tests maps it.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::Read as _;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,9 +11,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use nix::unistd::Pid;
 
 use super::code::Code;
+use super::inspect::{self, Executable};
 use super::ledger::Ledger;
 use super::libraries::{Coverage, Libraries, Library, Loader};
-use super::modules::{Modules, loaded_libraries};
+use super::modules::{Looked, Modules};
 use super::sites::{Program, Site};
 use super::steering::Steering;
 use super::temporary::Temporaries;
@@ -93,21 +93,26 @@ impl Prepared {
         };
         prepared.temporaries = options.files.then(|| Temporaries::new(prepared.directory.path().to_owned()));
         let can_probe = steering.kernel().is_some();
-        for test in tests {
-            if !prepared.binaries.contains_key(&test.binary.path) {
-                let coverage = prepared.cover(&test.binary, test.window, can_probe)?;
-                prepared.binaries.insert(test.binary.path.clone(), coverage);
-            }
-        }
+        let mut known = HashSet::new();
+        let of_tests = tests.iter().map(|test| (TestBinary::clone(&test.binary), test.window));
+        let (mut binaries, mut windows): (Vec<_>, Vec<_>) =
+            of_tests.filter(|(binary, _)| known.insert(binary.path.clone())).unzip();
         for path in executables {
             let identity = identity(path.as_std_path()).map_err(system("looking at an executable"))?;
             prepared.executables.insert(identity, path.clone());
-            if let (false, Some(test)) = (prepared.binaries.contains_key(path), tests.first()) {
+            if let (true, Some(test)) = (known.insert(path.clone()), tests.first()) {
                 // Cargo gives all tests the same path of libraries.
-                let binary = TestBinary { path: path.clone(), ..TestBinary::clone(&test.binary) };
-                let coverage = prepared.cover(&binary, Window::Process, can_probe)?;
-                prepared.binaries.insert(path.clone(), coverage);
+                binaries.push(TestBinary { path: path.clone(), ..TestBinary::clone(&test.binary) });
+                windows.push(Window::Process);
             }
+        }
+        let inspected = inspect::all(&binaries, options.jobs, prepared.modules.frames.is_some());
+        for ((binary, window), inspected) in binaries.iter().zip(windows).zip(inspected) {
+            let coverage = match inspected? {
+                Ok(executable) => prepared.cover(binary, executable, window, can_probe)?,
+                Err(reason) => Err(reason),
+            };
+            prepared.binaries.insert(binary.path.clone(), coverage);
         }
         if prepared.passing().next().is_some() {
             steering.make_room(options)?;
@@ -161,21 +166,17 @@ impl Prepared {
         &self.binaries[&binary.path]
     }
 
-    fn cover(&mut self, binary: &TestBinary, window: Window, can_probe: bool) -> Result<Coverage> {
-        let code = match Code::read(&binary.path, false) {
-            Ok(code) => code,
-            Err(Error::Format { .. }) if is_script(&binary.path) => {
-                return Ok(Err("it is a script; give its interpreter and the script as arguments".into()));
-            }
-            Err(Error::Format { reason, .. }) => return Ok(Err(reason)),
-            Err(error) => return Err(error),
-        };
-        let Some(interpreter) = code.interpreter() else {
-            return Ok(Err("the executable is statically linked; link it dynamically with glibc".into()));
-        };
-        let loaded = loaded_libraries(interpreter, binary)?;
+    fn cover(
+        &mut self,
+        binary: &TestBinary,
+        executable: Executable,
+        window: Window,
+        can_probe: bool,
+    ) -> Result<Coverage> {
+        let Executable { interpreter, libraries, body, other_allocator, module } = executable;
+        let interpreter = interpreter.as_path();
         let find = |wanted: &str| {
-            let found = loaded.iter().find(|(name, _)| name == wanted);
+            let found = libraries.iter().find(|(name, _)| name == wanted);
             found.map(|(_, path)| path.clone())
         };
         let Some(libc) = find(LIBC) else {
@@ -183,11 +184,10 @@ impl Prepared {
             return Ok(Err(format!("its loader {loader} names no {LIBC}; only glibc can be traced so far")));
         };
         if window == Window::TestBody {
-            let sites = code.body_sites();
-            if sites.is_empty() {
+            if body.is_empty() {
                 return Ok(Err("libtest's symbols are missing; do not strip test binaries".into()));
             }
-            self.probes.push((binary.path.clone(), sites));
+            self.probes.push((binary.path.clone(), body));
         }
         let loader = Utf8Path::from_path(interpreter).map(|path| Code::read(path, true)).transpose()?;
         let loader = loader.as_ref().and_then(|loader| {
@@ -197,12 +197,12 @@ impl Prepared {
             let loader = interpreter.display();
             return Ok(Err(format!("its loader {loader} has no {LOADING} or no {MODULES}")));
         };
-        let mut unseen = code.other_allocator().map(|name| format!("{name} is linked in"));
+        let mut unseen = other_allocator.map(|name| format!("{name} is linked in"));
         let mut allocators = Vec::new();
         // The loader has an allocator until there is another one.
-        let others = loaded.iter().filter(|(name, _)| name != LIBC).map(|(_, path)| path.as_path());
+        let others = libraries.iter().filter(|(name, _)| name != LIBC).map(|(_, path)| path.as_path());
         let others = self.modules.all(&binary.directory, others.filter(|path| *path != interpreter))?;
-        let own = (binary.path.clone(), self.modules.take(&binary.path, &code));
+        let own = (binary.path.clone(), self.modules.take(&binary.path, module));
         self.modules.all(&binary.directory, Utf8Path::from_path(interpreter).into_iter())?;
         let mut passes = None;
         for (path, facts) in others.into_iter().chain([own]) {
@@ -264,7 +264,8 @@ impl Prepared {
         }
         self.probes.push((path.clone(), sites));
         if !records {
-            self.modules.take(&path, &code);
+            let looked = Looked::at(&path, &code, self.modules.frames.is_some());
+            self.modules.take(&path, looked);
         }
         let malloc = code.function("malloc").unwrap_or(0);
         let library = Library { path, original: original.to_owned() };
@@ -278,9 +279,4 @@ impl Prepared {
 fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
     let file = std::fs::metadata(path)?;
     Ok((file.dev(), file.ino()))
-}
-
-fn is_script(path: &Utf8Path) -> bool {
-    let mut start = [0; 2];
-    std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == *b"#!")
 }
