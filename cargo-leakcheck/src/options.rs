@@ -13,6 +13,8 @@ use camino::Utf8PathBuf;
 pub struct Options {
     /// What to do.
     pub action: Action,
+    /// Raise the tool by `sudo` where it lacks privileges (lists need none), if that asks for no password.
+    pub sudo: bool,
     /// How to trace.
     pub trace: TraceOptions,
     /// How to judge.
@@ -69,6 +71,29 @@ pub struct ExecOptions {
     pub environment: Environment,
 }
 
+/// How to examine the machine.
+#[derive(Clone, Debug)]
+pub struct DoctorOptions {
+    /// Print a JSON document.
+    pub json: bool,
+    /// The cargo that builds.
+    pub cargo: OsString,
+    /// The rustc that it calls.
+    pub rustc: OsString,
+    /// This executable, which is traced for a trial.
+    pub executable: PathBuf,
+    /// The user's working directory.
+    pub directory: PathBuf,
+    /// The user's environment.
+    pub environment: Environment,
+    /// How a run without options would trace.
+    pub trace: TraceOptions,
+    /// When to colour.
+    pub color: Color,
+    /// Raise the tool by `sudo` where it lacks privileges, if that asks for no password.
+    pub sudo: bool,
+}
+
 /// Which tests to run: libtest's own selection.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
@@ -106,9 +131,25 @@ pub enum Recorder {
     Uprobe,
 }
 
+/// Where the tool's privileges come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Raised {
+    /// They were there, or nobody has tried to get any.
+    #[default]
+    No,
+    /// `sudo` has raised the tool, and nothing that it starts.
+    BySudo,
+    /// `sudo` was asked; why it has not.
+    Refused(String),
+}
+
 /// How to trace.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
+    /// Do without nothing that needs eBPF.
+    pub require_ebpf: bool,
+    /// Where privileges come from.
+    pub raised: Raised,
     /// What writes allocations down.
     pub recorder: Recorder,
     /// Tests at a time.

@@ -13,7 +13,7 @@ use crate::model::{
     CheckedTest, Finding, Frame, Judged, Left, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered,
     TestName, Window,
 };
-use crate::options::{Action, BuildOptions, ExecOptions, JudgeOptions, Options, Selection};
+use crate::options::{Action, BuildOptions, ExecOptions, JudgeOptions, Options, Raised, Selection};
 use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
 use crate::snapshot::{Loss, Snapshot};
@@ -24,6 +24,9 @@ use crate::{build, classify, discover, judge, plan, report};
 
 /// Finished tests that may wait for their analysis before the next ones are held up.
 const WAITING: usize = 16;
+
+/// What the user should know of `sudo`.
+const RAISED: &str = "sudo has raised the tracer, and nothing else (--no-sudo: without)";
 
 /// Does what the options ask for; how it ended.
 ///
@@ -129,7 +132,8 @@ fn check(
     terminal: &Terminal,
     progress: &mut Progress,
 ) -> Result<(Run, Option<Error>)> {
-    for note in &job.notes {
+    let raised = (options.trace.raised == Raised::BySudo).then_some(RAISED);
+    for note in raised.into_iter().chain(job.notes.iter().map(String::as_str)) {
         progress.print(&format!("note: {note}\n"));
     }
     let start = Instant::now();

@@ -42,7 +42,7 @@ fn the_command_lines_are_understood() {
         let words: Vec<&str> =
             ["cargo-leakcheck", "leakcheck"].into_iter().chain(command.split_whitespace()).collect();
         let request = parse(&words);
-        assert!(matches!(request, Ok(Request::Run(_))), "{line}: {request:?}");
+        assert!(matches!(request, Ok(Request::Run(_) | Request::Examine(_))), "{line}: {request:?}");
         seen += 1;
     }
     assert!(seen >= 8, "{seen} command lines");

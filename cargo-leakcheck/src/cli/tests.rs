@@ -15,7 +15,7 @@ fn parse_in(line: &[&str], variables: &[(&str, &str)]) -> Result<Options> {
     let arguments = std::iter::once("cargo-leakcheck").chain(line.iter().copied()).map(OsString::from);
     match parse(arguments, surroundings(variables))? {
         Request::Run(options) => Ok(*options),
-        Request::Print(text) => panic!("printed {text}"),
+        other => panic!("{other:?}"),
     }
 }
 

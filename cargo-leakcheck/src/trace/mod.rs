@@ -50,9 +50,9 @@ use camino::Utf8PathBuf;
 
 use crate::error::{Error, Result};
 use crate::model::{Availability, PlannedTest, Ran, Steered};
-use crate::options::{Recorder, TraceOptions};
+use crate::options::{Raised, Recorder, TraceOptions};
 use crate::snapshot::Snapshot;
-use crate::sys::Interrupts;
+use crate::sys::{self, Interrupts};
 
 /// What happens while tests run.
 #[derive(Debug)]
@@ -121,8 +121,11 @@ pub fn load(options: &TraceOptions) -> Result<Loading> {
 /// Why eBPF is not available, if that is what the error says and the ledger can do without.
 fn do_without(error: Error, options: &TraceOptions) -> Result<String> {
     match error {
-        _ if options.recorder == Recorder::Uprobe => Err(error),
-        Error::Privileges { reason } => Ok(reason),
+        _ if options.recorder == Recorder::Uprobe || options.require_ebpf => Err(error),
+        Error::Privileges { reason } => Ok(match &options.raised {
+            Raised::Refused(refused) => format!("{reason}; {refused}"),
+            Raised::No | Raised::BySudo => reason,
+        }),
         Error::Kernel { what, reason } => Ok(format!("{what}: {reason}")),
         error => Err(error),
     }
@@ -135,6 +138,21 @@ fn available<T>(part: Option<&std::result::Result<T, String>>) -> Availability {
         Some(Ok(_)) => Availability::Checked,
         Some(Err(reason)) => Availability::Unavailable { reason: reason.clone() },
     }
+}
+
+/// Fails where a part of eBPF that is asked for is missing.
+fn whole(steered: &Steered) -> Result<()> {
+    let parts = [
+        ("look at descriptors", &steered.descriptors),
+        ("note calls that make IPC objects", &steered.ipc_calls),
+        ("note what processes start", &steered.children),
+    ];
+    parts.into_iter().try_for_each(|(what, availability)| match availability {
+        Availability::Unavailable { reason } => {
+            Err(Error::Kernel { what: what.into(), reason: format!("{reason} (--require-ebpf asks for it)") })
+        }
+        Availability::Checked | Availability::Off => Ok(()),
+    })
 }
 
 /// Runs `tests` and tells `sink` of each as it goes; whether the run was interrupted. Whatever
@@ -151,6 +169,8 @@ pub fn run(
     interrupts: &Interrupts,
     sink: &mut dyn FnMut(Event),
 ) -> Result<bool> {
+    sys::proc_is_own()
+        .map_err(|reason| Error::Kernel { what: "look at processes by /proc".into(), reason })?;
     let executables = if options.follow_children { executables } else { &[] };
     let ipc = if options.ipc { ipc::namespaces() } else { Availability::Off };
     let private_ipc = ipc == Availability::Checked;
@@ -173,7 +193,11 @@ pub fn run(
                 (available, _) => available,
             };
             let children = available(kernel.and_then(Kernel::started));
-            sink(Event::Ready(Steered { without_ebpf: None, descriptors, ipc, ipc_calls, children }));
+            let steered = Steered { without_ebpf: None, descriptors, ipc, ipc_calls, children };
+            if options.require_ebpf {
+                whole(&steered)?;
+            }
+            sink(Event::Ready(steered));
             for (binary, because) in prepared.passing() {
                 sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
             }
