@@ -104,9 +104,11 @@ pub struct Loading(Result<JoinHandle<Result<Kernel>>, String>);
 /// background; whether the kernel takes the programs is known at once.
 ///
 /// # Errors
-/// No privileges, or no kernel support, and the recorder needs them.
+/// No privileges, or no kernel support, and the recorder needs them; or /proc shows other processes.
 pub fn load(options: &TraceOptions) -> Result<Loading> {
     const TABLES: [&str; 7] = ["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED"];
+    sys::proc_is_own()
+        .map_err(|reason| Error::Kernel { what: "look at processes by /proc".into(), reason })?;
     match object::load(&TABLES.map(|table| (table, 1))) {
         Ok(_) => {
             let options = options.clone();
@@ -120,12 +122,15 @@ pub fn load(options: &TraceOptions) -> Result<Loading> {
 
 /// Why eBPF is not available, if that is what the error says and the ledger can do without.
 fn do_without(error: Error, options: &TraceOptions) -> Result<String> {
+    let error = match (error, &options.raised) {
+        (Error::Privileges { reason }, Raised::Refused(refused)) => {
+            Error::Privileges { reason: format!("{reason}; {refused}") }
+        }
+        (error, _) => error,
+    };
     match error {
         _ if options.recorder == Recorder::Uprobe || options.require_ebpf => Err(error),
-        Error::Privileges { reason } => Ok(match &options.raised {
-            Raised::Refused(refused) => format!("{reason}; {refused}"),
-            Raised::No | Raised::BySudo => reason,
-        }),
+        Error::Privileges { reason } => Ok(reason),
         Error::Kernel { what, reason } => Ok(format!("{what}: {reason}")),
         error => Err(error),
     }
@@ -169,8 +174,6 @@ pub fn run(
     interrupts: &Interrupts,
     sink: &mut dyn FnMut(Event),
 ) -> Result<bool> {
-    sys::proc_is_own()
-        .map_err(|reason| Error::Kernel { what: "look at processes by /proc".into(), reason })?;
     let executables = if options.follow_children { executables } else { &[] };
     let ipc = if options.ipc { ipc::namespaces() } else { Availability::Off };
     let private_ipc = ipc == Availability::Checked;
