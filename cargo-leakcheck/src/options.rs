@@ -220,6 +220,8 @@ pub struct ReportOptions {
     pub junit: Option<Utf8PathBuf>,
     /// Where the JSON document goes; `-` is standard output.
     pub json: Option<Utf8PathBuf>,
+    /// Tell GitHub Actions; none elsewhere.
+    pub github: Option<Github>,
     /// Show std, allocator and harness frames too.
     pub full_stacks: bool,
     /// Show what every test leaves in its temporary directory.
@@ -228,6 +230,15 @@ pub struct ReportOptions {
     pub color: Color,
     /// Say how long each leak check took (only the benchmark wants this).
     pub timings: bool,
+}
+
+/// What GitHub Actions is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Github {
+    /// Where the repository has been checked out.
+    pub repository: Utf8PathBuf,
+    /// The file of the step's summary.
+    pub summary: Option<Utf8PathBuf>,
 }
 
 /// When to colour.

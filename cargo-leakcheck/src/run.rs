@@ -61,6 +61,9 @@ pub fn run(options: &Options) -> Result<Exit> {
     let (run, failure) = check(job, kernel, options, &interrupts, &terminal, &mut progress)?;
     progress.print(&terminal.details(&run));
     progress.print(&terminal.summary(&run));
+    if let Some(github) = &options.report.github {
+        progress.print(&report::annotations(&run, &view, &github.repository));
+    }
     files.write(&run, &view)?;
     // What stopped the run comes last: what had been found before is not lost.
     failure.map_or(Ok(run.exit), Err)

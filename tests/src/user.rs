@@ -54,6 +54,11 @@ impl User {
         &self.home
     }
 
+    /// Where the user's commands are.
+    pub fn path(&self) -> String {
+        format!("{}/bin:/usr/bin:/bin", self.toolchain)
+    }
+
     /// A command that runs as the user, in the user's home, with an environment as after a login.
     pub fn command(&self, program: &str) -> Command {
         // In a mount namespace of its own: root's toolchain is not for others.
@@ -62,8 +67,8 @@ impl User {
         command.args(["--mount", "sh", "-c", script, "sh", &self.sysroot, self.toolchain.as_str()]);
         command.args(["setpriv", "--reuid", &self.name, "--regid", &self.name, "--init-groups", "--"]);
         command.args(["env", "--default-signal=INT,HUP,TERM", program]);
-        let path = format!("{}/bin:/usr/bin:/bin", self.toolchain);
-        command.env_clear().envs([("HOME", self.home.as_str()), ("USER", &self.name), ("PATH", &path)]);
+        let (home, path) = (self.home.as_str(), self.path());
+        command.env_clear().envs([("HOME", home), ("USER", &self.name), ("PATH", &path)]);
         command.current_dir(&self.home);
         command
     }

@@ -76,7 +76,7 @@ pub struct DoctorArgs {
     pub no_sudo: bool,
     /// When to colour [default: auto, on a terminal]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
-    pub color: Option<ColorArg>,
+    pub color: Option<WhenArg>,
 }
 
 #[derive(Debug, Args)]
@@ -239,12 +239,21 @@ pub struct RunArgs {
     /// Write a JSON report; - is standard output
     #[arg(long, value_name = "PATH")]
     pub json: Option<Utf8PathBuf>,
+    /// Annotations and a step summary for GitHub Actions [default: auto, where GITHUB_ACTIONS is true]
+    #[arg(
+        long,
+        value_name = "auto|always|never",
+        default_value = "auto",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub github: WhenArg,
     /// Show the frames of std, allocator and test harness too
     #[arg(long)]
     pub full_stacks: bool,
     /// When to colour [default: auto, on a terminal]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
-    pub color: Option<ColorArg>,
+    pub color: Option<WhenArg>,
     /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library, or eBPF for a binary that is known to pass the library by
     #[arg(long, value_name = "auto|ledger|uprobe", default_value = "auto", hide_possible_values = true)]
     pub recorder: RecorderArg,
@@ -284,7 +293,7 @@ pub struct RunArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ColorArg {
+pub enum WhenArg {
     Auto,
     Always,
     Never,

@@ -13,13 +13,13 @@ use clap::Parser as _;
 use clap::error::ErrorKind;
 
 use self::args::{
-    CargoArgs, Cli, ColorArg, Command, CountArg, DoctorArgs, RecorderArg, RunArgs, SelectArgs, TestArgs,
+    CargoArgs, Cli, Command, CountArg, DoctorArgs, RecorderArg, RunArgs, SelectArgs, TestArgs, WhenArg,
 };
 use self::libtest::LibtestArgs;
 use crate::error::{Error, Result};
 use crate::options::{
-    Action, BuildOptions, Color, Count, DoctorOptions, Environment, ExecOptions, Ignored, JudgeOptions,
-    Options, Raised, Recorder, ReportOptions, Selection, TraceOptions,
+    Action, BuildOptions, Color, Count, DoctorOptions, Environment, ExecOptions, Github, Ignored,
+    JudgeOptions, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions,
 };
 
 /// What the command line asks for.
@@ -207,6 +207,7 @@ fn run(
     let report = ReportOptions {
         junit: run.junit.clone(),
         json: run.json.clone(),
+        github: github(run.github, surroundings),
         full_stacks: run.full_stacks,
         files: run.files,
         color: color(run.color, surroundings),
@@ -215,18 +216,30 @@ fn run(
     (trace, judge, report)
 }
 
+/// The variables are those that GitHub documents as its default ones.
+fn github(when: WhenArg, surroundings: &Surroundings) -> Option<Github> {
+    let there = surroundings.variable("GITHUB_ACTIONS") == Some("true");
+    if when == WhenArg::Never || when == WhenArg::Auto && !there {
+        return None;
+    }
+    let path = |variable| surroundings.variable(variable).filter(|path| !path.is_empty());
+    let here = surroundings.directory.to_str().unwrap_or_default();
+    let repository = path("GITHUB_WORKSPACE").unwrap_or(here).into();
+    Some(Github { repository, summary: path("GITHUB_STEP_SUMMARY").map(Into::into) })
+}
+
 /// The option first, then cargo's variable, then the one that all programs share.
-fn color(option: Option<ColorArg>, surroundings: &Surroundings) -> Color {
+fn color(option: Option<WhenArg>, surroundings: &Surroundings) -> Color {
     match (option, surroundings.variable("CARGO_TERM_COLOR")) {
-        (Some(ColorArg::Always), _) | (None, Some("always")) => Color::Always,
-        (Some(ColorArg::Never), _) | (None, Some("never")) => Color::Never,
-        (Some(ColorArg::Auto), _) => Color::Auto,
+        (Some(WhenArg::Always), _) | (None, Some("always")) => Color::Always,
+        (Some(WhenArg::Never), _) | (None, Some("never")) => Color::Never,
+        (Some(WhenArg::Auto), _) => Color::Auto,
         (None, _) if surroundings.variable("NO_COLOR").is_some_and(|value| !value.is_empty()) => Color::Never,
         (None, _) => Color::Auto,
     }
 }
 
-fn build(cargo: CargoArgs, color: Option<ColorArg>, surroundings: Surroundings) -> BuildOptions {
+fn build(cargo: CargoArgs, color: Option<WhenArg>, surroundings: Surroundings) -> BuildOptions {
     let mut shared = Vec::new();
     let pair = |flag: &str, value: OsString| [OsString::from(flag), value];
     shared.extend(cargo.manifest_path.map(|path| pair("--manifest-path", path)).into_iter().flatten());
@@ -271,9 +284,9 @@ fn build(cargo: CargoArgs, color: Option<ColorArg>, surroundings: Surroundings) 
     }
     all.extend((0..cargo.verbose).map(|_| "--verbose".into()));
     let color = color.map(|color| match color {
-        ColorArg::Auto => "auto",
-        ColorArg::Always => "always",
-        ColorArg::Never => "never",
+        WhenArg::Auto => "auto",
+        WhenArg::Always => "always",
+        WhenArg::Never => "never",
     });
     all.extend(color.into_iter().flat_map(|when| pair("--color", when.into())));
 

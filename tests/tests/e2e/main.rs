@@ -7,6 +7,7 @@
 //! (`1-200`). Without privileges the trials fail: a
 //! test that did not run is no test that passed.
 
+mod action;
 mod bad_input;
 mod children;
 mod containers;
@@ -49,7 +50,8 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 14] = [
+    let lists: [&[NamedTrial]; 15] = [
+        action::TRIALS,
         children::TRIALS,
         containers::TRIALS,
         doctor::TRIALS,
