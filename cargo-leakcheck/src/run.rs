@@ -59,7 +59,9 @@ pub fn run(options: &Options) -> Result<Exit> {
     let mut progress = Progress::new(options.report.color);
     let terminal = Terminal::new(view.clone());
     let (run, failure) = check(job, kernel, options, &interrupts, &terminal, &mut progress)?;
-    progress.print(&terminal.details(&run));
+    let details = terminal.details(&run);
+    let in_github = options.report.github.is_some();
+    progress.print(&if in_github { report::quoted(&details) } else { details });
     progress.print(&terminal.summary(&run));
     if let Some(github) = &options.report.github {
         progress.print(&report::annotations(&run, &view, &github.repository));

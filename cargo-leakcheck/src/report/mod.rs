@@ -25,7 +25,7 @@ use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
 use crate::model::{OwnCode, Steered};
 use crate::options::{Count, Recorder};
 pub use files::{Files, open};
-pub use github::annotations;
+pub use github::{annotations, quoted};
 pub use json::Json;
 pub use junit::Junit;
 pub use terminal::{Terminal, by_uprobe};

@@ -18,6 +18,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("raised::not_asked_for", not_asked_for),
     ("raised::password", password),
     ("raised::interrupt", interrupt),
+    ("raised::memory", memory),
 ];
 
 const MANIFEST: &str = r#"
@@ -196,4 +197,18 @@ fn interrupt(workshop: &Workshop) -> Outcome {
         (Some(10), false) => Ok(()),
         (code, asleep) => Err(format!("exit code {code:?} instead of 10; the program runs: {asleep}")),
     }
+}
+
+/// The tool may read what a test keeps from others of its user, and tests may not read the tool.
+fn memory(workshop: &Workshop) -> Outcome {
+    let user = User::new(workshop, "memory", Sudo::Free)?;
+    let program = workshop.compile("closed", &["-pthread"])?;
+    let look = "echo \"$PPID\"; ! cat /proc/$PPID/environ && ! head -c 1 /proc/$PPID/maps";
+    for command in [&[program.as_str()][..], &["/bin/sh", "-c", look]] {
+        let mut tool = user.command(workshop.tool()?.as_str());
+        tool.args(["leakcheck", "exec", "--"]).args(command);
+        let output = tool.output().map_err(|problem| problem.to_string())?;
+        Run::new(format!("{tool:?}"), output).expect(0, &["sudo has raised", "1 clean"])?;
+    }
+    Ok(())
 }
