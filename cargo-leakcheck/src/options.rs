@@ -13,6 +13,8 @@ use camino::Utf8PathBuf;
 pub struct Options {
     /// What to do.
     pub action: Action,
+    /// Raise the tool by `sudo` where it lacks privileges (lists need none), if that asks for no password.
+    pub sudo: bool,
     /// How to trace.
     pub trace: TraceOptions,
     /// How to judge.
@@ -69,6 +71,29 @@ pub struct ExecOptions {
     pub environment: Environment,
 }
 
+/// How to examine the machine.
+#[derive(Clone, Debug)]
+pub struct DoctorOptions {
+    /// Print a JSON document.
+    pub json: bool,
+    /// The cargo that builds.
+    pub cargo: OsString,
+    /// The rustc that it calls.
+    pub rustc: OsString,
+    /// This executable, which is traced for a trial.
+    pub executable: PathBuf,
+    /// The user's working directory.
+    pub directory: PathBuf,
+    /// The user's environment.
+    pub environment: Environment,
+    /// How a run without options would trace.
+    pub trace: TraceOptions,
+    /// When to colour.
+    pub color: Color,
+    /// Raise the tool by `sudo` where it lacks privileges, if that asks for no password.
+    pub sudo: bool,
+}
+
 /// Which tests to run: libtest's own selection.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
@@ -106,9 +131,25 @@ pub enum Recorder {
     Uprobe,
 }
 
+/// Where the tool's privileges come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Raised {
+    /// They were there, or nobody has tried to get any.
+    #[default]
+    No,
+    /// `sudo` has raised the tool, and nothing that it starts.
+    BySudo,
+    /// `sudo` was asked; why it has not.
+    Refused(String),
+}
+
 /// How to trace.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
+    /// Do without nothing that needs eBPF.
+    pub require_ebpf: bool,
+    /// Where privileges come from.
+    pub raised: Raised,
     /// What writes allocations down.
     pub recorder: Recorder,
     /// Tests at a time.
@@ -179,6 +220,8 @@ pub struct ReportOptions {
     pub junit: Option<Utf8PathBuf>,
     /// Where the JSON document goes; `-` is standard output.
     pub json: Option<Utf8PathBuf>,
+    /// Tell GitHub Actions; none elsewhere.
+    pub github: Option<Github>,
     /// Show std, allocator and harness frames too.
     pub full_stacks: bool,
     /// Show what every test leaves in its temporary directory.
@@ -187,6 +230,15 @@ pub struct ReportOptions {
     pub color: Color,
     /// Say how long each leak check took (only the benchmark wants this).
     pub timings: bool,
+}
+
+/// What GitHub Actions is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Github {
+    /// Where the repository has been checked out.
+    pub repository: Utf8PathBuf,
+    /// The file of the step's summary.
+    pub summary: Option<Utf8PathBuf>,
 }
 
 /// When to colour.

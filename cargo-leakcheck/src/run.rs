@@ -13,7 +13,7 @@ use crate::model::{
     CheckedTest, Finding, Frame, Judged, Left, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered,
     TestName, Window,
 };
-use crate::options::{Action, BuildOptions, ExecOptions, JudgeOptions, Options, Selection};
+use crate::options::{Action, BuildOptions, ExecOptions, JudgeOptions, Options, Raised, Selection};
 use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
 use crate::snapshot::{Loss, Snapshot};
@@ -24,6 +24,9 @@ use crate::{build, classify, discover, judge, plan, report};
 
 /// Finished tests that may wait for their analysis before the next ones are held up.
 const WAITING: usize = 16;
+
+/// What the user should know of `sudo`.
+const RAISED: &str = "sudo has raised the tracer, and nothing else (--no-sudo: without)";
 
 /// Does what the options ask for; how it ended.
 ///
@@ -56,8 +59,13 @@ pub fn run(options: &Options) -> Result<Exit> {
     let mut progress = Progress::new(options.report.color);
     let terminal = Terminal::new(view.clone());
     let (run, failure) = check(job, kernel, options, &interrupts, &terminal, &mut progress)?;
-    progress.print(&terminal.details(&run));
+    let details = terminal.details(&run);
+    let in_github = options.report.github.is_some();
+    progress.print(&if in_github { report::quoted(&details) } else { details });
     progress.print(&terminal.summary(&run));
+    if let Some(github) = &options.report.github {
+        progress.print(&report::annotations(&run, &view, &github.repository));
+    }
     files.write(&run, &view)?;
     // What stopped the run comes last: what had been found before is not lost.
     failure.map_or(Ok(run.exit), Err)
@@ -129,7 +137,8 @@ fn check(
     terminal: &Terminal,
     progress: &mut Progress,
 ) -> Result<(Run, Option<Error>)> {
-    for note in &job.notes {
+    let raised = (options.trace.raised == Raised::BySudo).then_some(RAISED);
+    for note in raised.into_iter().chain(job.notes.iter().map(String::as_str)) {
         progress.print(&format!("note: {note}\n"));
     }
     let start = Instant::now();

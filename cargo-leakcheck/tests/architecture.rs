@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: [&[&str]; 13] = [
     &["error", "model", "options", "snapshot"],
     &["parallel", "references", "scratch", "sys"],
-    &["build"],
+    &["build", "raise"],
     &["discover"],
     &["plan"],
     // The harvest reads what the trace holds, and the trace calls it at the exit of a process.
@@ -15,7 +15,7 @@ const LAYERS: [&[&str]; 13] = [
     &["symbolize"],
     &["judge"],
     &["progress", "report"],
-    &["run"],
+    &["doctor", "run"],
     &["cli"],
     &["lib", "main"],
 ];

@@ -199,7 +199,8 @@ fn clean_environment(command: &mut Command) {
         let text = name.to_string_lossy();
         let cargos = text.starts_with("CARGO") && text != "CARGO_HOME"
             || text.starts_with("RUST")
-            || text.starts_with("LEAKCHECK");
+            || text.starts_with("LEAKCHECK")
+            || text.starts_with("GITHUB_");
         if cargos && !matches!(&*text, "RUSTUP_HOME" | "RUSTUP_TOOLCHAIN") || text == "LD_LIBRARY_PATH" {
             command.env_remove(&name);
         }

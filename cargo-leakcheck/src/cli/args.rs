@@ -49,6 +49,8 @@ pub struct TestArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Say what the tool needs on this machine, what of it is there, and what mends the rest
+    Doctor(DoctorArgs),
     /// Trace any program, Rust or not
     Exec(ExecArgs),
     /// Print the tests that would run, with their budgets
@@ -62,6 +64,19 @@ pub struct ExecArgs {
     pub command: Vec<OsString>,
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print a JSON document
+    #[arg(long)]
+    pub json: bool,
+    /// Do not raise the tracer's privileges by sudo
+    #[arg(long)]
+    pub no_sudo: bool,
+    /// When to colour [default: auto, on a terminal]
+    #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
+    pub color: Option<WhenArg>,
 }
 
 #[derive(Debug, Args)]
@@ -224,15 +239,30 @@ pub struct RunArgs {
     /// Write a JSON report; - is standard output
     #[arg(long, value_name = "PATH")]
     pub json: Option<Utf8PathBuf>,
+    /// Annotations and a step summary for GitHub Actions [default: auto, where GITHUB_ACTIONS is true]
+    #[arg(
+        long,
+        value_name = "auto|always|never",
+        default_value = "auto",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub github: WhenArg,
     /// Show the frames of std, allocator and test harness too
     #[arg(long)]
     pub full_stacks: bool,
     /// When to colour [default: auto, on a terminal]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
-    pub color: Option<ColorArg>,
+    pub color: Option<WhenArg>,
     /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library, or eBPF for a binary that is known to pass the library by
     #[arg(long, value_name = "auto|ledger|uprobe", default_value = "auto", hide_possible_values = true)]
     pub recorder: RecorderArg,
+    /// Fail where eBPF, or a part of it that is asked for, is not available, instead of doing without
+    #[arg(long)]
+    pub require_ebpf: bool,
+    /// Do not raise the tracer's privileges by `sudo -n` where they are missing
+    #[arg(long)]
+    pub no_sudo: bool,
     /// Record the workspace's executables too where a test starts them; what they leak is the test's
     #[arg(long)]
     pub follow_children: bool,
@@ -263,7 +293,7 @@ pub struct RunArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ColorArg {
+pub enum WhenArg {
     Auto,
     Always,
     Never,

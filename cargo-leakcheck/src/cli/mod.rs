@@ -12,12 +12,14 @@ use std::path::PathBuf;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use self::args::{CargoArgs, Cli, ColorArg, Command, CountArg, RecorderArg, RunArgs, SelectArgs, TestArgs};
+use self::args::{
+    CargoArgs, Cli, Command, CountArg, DoctorArgs, RecorderArg, RunArgs, SelectArgs, TestArgs, WhenArg,
+};
 use self::libtest::LibtestArgs;
 use crate::error::{Error, Result};
 use crate::options::{
-    Action, BuildOptions, Color, Count, Environment, ExecOptions, Ignored, JudgeOptions, Options, Recorder,
-    ReportOptions, Selection, TraceOptions,
+    Action, BuildOptions, Color, Count, DoctorOptions, Environment, ExecOptions, Github, Ignored,
+    JudgeOptions, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions,
 };
 
 /// What the command line asks for.
@@ -25,6 +27,8 @@ use crate::options::{
 pub enum Request {
     /// Do something.
     Run(Box<Options>),
+    /// Examine the machine.
+    Examine(Box<DoctorOptions>),
     /// Print this text (`--help`, `--version`) and end with success. It holds ANSI styles, which are to
     /// be removed where they are not wanted.
     Print(String),
@@ -74,7 +78,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, surroundings: Surrou
         arguments.remove(1);
     }
     match Cli::try_parse_from(arguments) {
-        Ok(cli) => Ok(Request::Run(Box::new(resolve(cli, surroundings)?))),
+        Ok(cli) => resolve(cli, surroundings),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Ok(Request::Print(error.render().ansi().to_string()))
         }
@@ -85,27 +89,36 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, surroundings: Surrou
     }
 }
 
-fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
-    match cli.command {
+fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Request> {
+    let options = match cli.command {
         None => {
             // Behind other arguments, clap takes the name of a command for that of a test.
-            if let Some(word) =
-                cli.test.select.filters.iter().find(|word| ["list", "exec"].contains(&word.as_str()))
+            if let Some(word) = cli
+                .test
+                .select
+                .filters
+                .iter()
+                .find(|word| ["doctor", "list", "exec"].contains(&word.as_str()))
             {
                 return Err(Error::Usage(format!(
                     "the command `{word}` comes first: `cargo leakcheck {word} …`; for tests of that name use `-- {word}`"
                 )));
             }
-            test(cli.test, surroundings, Action::Test)
+            test(cli.test, surroundings, Action::Test)?
         }
-        Some(Command::List(list)) => test(*list, surroundings, Action::List),
+        Some(Command::Doctor(doctor)) => {
+            return Ok(Request::Examine(Box::new(examine(doctor, surroundings))));
+        }
+        Some(Command::List(list)) => Options { sudo: false, ..test(*list, surroundings, Action::List)? },
         Some(Command::Exec(exec)) => {
             let (trace, judge, report) = run(&exec.run, None, &surroundings);
             let Surroundings { environment, directory, .. } = surroundings;
+            let sudo = !exec.run.no_sudo;
             let exec = ExecOptions { command: exec.command, directory, environment };
-            Ok(Options { action: Action::Exec(exec), trace, judge, report })
+            Options { action: Action::Exec(exec), sudo, trace, judge, report }
         }
-    }
+    };
+    Ok(Request::Run(Box::new(options)))
 }
 
 fn test(
@@ -120,8 +133,23 @@ fn test(
         return Err(Error::Usage(format!("--jobs {jobs} contradicts `-- --test-threads {threads}`")));
     }
     let (trace, judge, report) = run(&args.run, threads, &surroundings);
+    let sudo = !args.run.no_sudo;
     let build = build(args.cargo, args.run.color, surroundings);
-    Ok(Options { action: action(build, selection), trace, judge, report })
+    Ok(Options { action: action(build, selection), sudo, trace, judge, report })
+}
+
+/// As a run without options would trace.
+fn examine(doctor: DoctorArgs, surroundings: Surroundings) -> DoctorOptions {
+    let usual = Cli::try_parse_from(["cargo-leakcheck"]).expect("no option is needed").test.run;
+    let usual = RunArgs { color: doctor.color, ..usual };
+    let (trace, _, report) = run(&usual, None, &surroundings);
+    let program = |variable: &str, usual: &str| {
+        surroundings.environment.get(std::ffi::OsStr::new(variable)).cloned().unwrap_or_else(|| usual.into())
+    };
+    let (cargo, rustc) = (program("CARGO", "cargo"), program("RUSTC", "rustc"));
+    let Surroundings { environment, directory, executable, .. } = surroundings;
+    let (json, sudo, color) = (doctor.json, !doctor.no_sudo, report.color);
+    DoctorOptions { json, cargo, rustc, executable, directory, environment, trace, color, sudo }
 }
 
 fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
@@ -141,6 +169,8 @@ fn run(
     surroundings: &Surroundings,
 ) -> (TraceOptions, JudgeOptions, ReportOptions) {
     let trace = TraceOptions {
+        require_ebpf: run.require_ebpf,
+        raised: Raised::No,
         recorder: match run.recorder {
             RecorderArg::Auto => Recorder::Auto,
             RecorderArg::Ledger => Recorder::Ledger,
@@ -177,6 +207,7 @@ fn run(
     let report = ReportOptions {
         junit: run.junit.clone(),
         json: run.json.clone(),
+        github: github(run.github, surroundings),
         full_stacks: run.full_stacks,
         files: run.files,
         color: color(run.color, surroundings),
@@ -185,18 +216,30 @@ fn run(
     (trace, judge, report)
 }
 
+/// The variables are those that GitHub documents as its default ones.
+fn github(when: WhenArg, surroundings: &Surroundings) -> Option<Github> {
+    let there = surroundings.variable("GITHUB_ACTIONS") == Some("true");
+    if when == WhenArg::Never || when == WhenArg::Auto && !there {
+        return None;
+    }
+    let path = |variable| surroundings.variable(variable).filter(|path| !path.is_empty());
+    let here = surroundings.directory.to_str().unwrap_or_default();
+    let repository = path("GITHUB_WORKSPACE").unwrap_or(here).into();
+    Some(Github { repository, summary: path("GITHUB_STEP_SUMMARY").map(Into::into) })
+}
+
 /// The option first, then cargo's variable, then the one that all programs share.
-fn color(option: Option<ColorArg>, surroundings: &Surroundings) -> Color {
+fn color(option: Option<WhenArg>, surroundings: &Surroundings) -> Color {
     match (option, surroundings.variable("CARGO_TERM_COLOR")) {
-        (Some(ColorArg::Always), _) | (None, Some("always")) => Color::Always,
-        (Some(ColorArg::Never), _) | (None, Some("never")) => Color::Never,
-        (Some(ColorArg::Auto), _) => Color::Auto,
+        (Some(WhenArg::Always), _) | (None, Some("always")) => Color::Always,
+        (Some(WhenArg::Never), _) | (None, Some("never")) => Color::Never,
+        (Some(WhenArg::Auto), _) => Color::Auto,
         (None, _) if surroundings.variable("NO_COLOR").is_some_and(|value| !value.is_empty()) => Color::Never,
         (None, _) => Color::Auto,
     }
 }
 
-fn build(cargo: CargoArgs, color: Option<ColorArg>, surroundings: Surroundings) -> BuildOptions {
+fn build(cargo: CargoArgs, color: Option<WhenArg>, surroundings: Surroundings) -> BuildOptions {
     let mut shared = Vec::new();
     let pair = |flag: &str, value: OsString| [OsString::from(flag), value];
     shared.extend(cargo.manifest_path.map(|path| pair("--manifest-path", path)).into_iter().flatten());
@@ -241,9 +284,9 @@ fn build(cargo: CargoArgs, color: Option<ColorArg>, surroundings: Surroundings) 
     }
     all.extend((0..cargo.verbose).map(|_| "--verbose".into()));
     let color = color.map(|color| match color {
-        ColorArg::Auto => "auto",
-        ColorArg::Always => "always",
-        ColorArg::Never => "never",
+        WhenArg::Auto => "auto",
+        WhenArg::Always => "always",
+        WhenArg::Never => "never",
     });
     all.extend(color.into_iter().flat_map(|when| pair("--color", when.into())));
 

@@ -15,7 +15,7 @@ fn parse_in(line: &[&str], variables: &[(&str, &str)]) -> Result<Options> {
     let arguments = std::iter::once("cargo-leakcheck").chain(line.iter().copied()).map(OsString::from);
     match parse(arguments, surroundings(variables))? {
         Request::Run(options) => Ok(*options),
-        Request::Print(text) => panic!("printed {text}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -255,4 +255,17 @@ fn help_and_version_are_no_errors() {
         let arguments = ["cargo-leakcheck", "leakcheck", flag].map(OsString::from);
         assert!(matches!(parse(arguments, surroundings(&[])), Ok(Request::Print(_))), "{flag}");
     }
+}
+
+#[test]
+fn github_is_told_where_it_is_there_or_where_it_is_asked_for() {
+    let github = |line: &[&str], variables| parse_in(line, variables).unwrap().report.github;
+    let summary = ("GITHUB_STEP_SUMMARY", "/tmp/summary");
+    let all = [("GITHUB_ACTIONS", "true"), ("GITHUB_WORKSPACE", "/repository"), summary];
+    let told = Github { repository: "/repository".into(), summary: Some("/tmp/summary".into()) };
+    assert_eq!(github(&[], &all), Some(told));
+    assert_eq!(github(&["--github", "never"], &all), None);
+    assert_eq!(github(&[], &all[1..]), None);
+    let here = Github { repository: "/work space".into(), summary: None };
+    assert_eq!(github(&["--github", "always"], &[]), Some(here));
 }

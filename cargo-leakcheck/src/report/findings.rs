@@ -37,7 +37,7 @@ pub(super) fn render(test: &CheckedTest, view: &View, sources: &Sources, styled:
 
 /// Whether a finding belongs in a text for people: what can fail the test, and bad frees. The rest
 /// has been mentioned in the test's line.
-fn is_shown(finding: &Finding<Vec<Frame>>, test: &CheckedTest, view: &View) -> bool {
+pub(super) fn is_shown(finding: &Finding<Vec<Frame>>, test: &CheckedTest, view: &View) -> bool {
     let budget = &test.test.budget;
     let outstanding = view.count == Count::Outstanding || budget.outstanding_bytes.is_some();
     match finding.kind {

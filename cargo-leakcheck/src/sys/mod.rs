@@ -1,6 +1,7 @@
 //! The system calls that no library wraps as they are needed. All `unsafe` of the tool is here.
 
 mod bpf;
+mod capabilities;
 mod descriptor;
 mod interrupt;
 mod lists;
@@ -8,15 +9,20 @@ mod namespace;
 mod ptrace;
 mod shared;
 mod spawn;
+mod user;
 
 pub use bpf::{ProgramKind, delete_batch, link_uprobes, load_program, take_element};
+pub use capabilities::{Capabilities, Capability, capabilities};
 pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
 pub use lists::{attach_tracepoint, list_of_process};
-pub use namespace::{Queues, in_ipc_namespace, ipc_namespace, leave_ipc_namespace};
+pub use namespace::{Queues, in_ipc_namespace, ipc_namespace, leave_ipc_namespace, proc_is_own};
 pub use ptrace::{
     Stop, cont, is_breakpoint, is_ending, listen, read_word, sent_by_kernel, set_breakpoints, time_stamp,
     wait_any, write_word,
 };
 pub use shared::SharedBits;
 pub use spawn::{Held, Program, Spawner};
+pub use user::{
+    NO_FOLLOW, become_user, file_mode_mask, keep_capabilities_to_itself, set_file_mode_mask, user,
+};

@@ -51,9 +51,9 @@ use camino::Utf8PathBuf;
 
 use crate::error::{Error, Result};
 use crate::model::{Availability, PlannedTest, Ran, Steered};
-use crate::options::{Recorder, TraceOptions};
+use crate::options::{Raised, Recorder, TraceOptions};
 use crate::snapshot::Snapshot;
-use crate::sys::Interrupts;
+use crate::sys::{self, Interrupts};
 
 /// What happens while tests run.
 #[derive(Debug)]
@@ -105,8 +105,10 @@ pub struct Loading(Result<JoinHandle<Result<Kernel>>, String>);
 /// us is known at once.
 ///
 /// # Errors
-/// No privileges, or no kernel support, and the recorder needs them.
+/// No privileges, or no kernel support, and the recorder needs them; or /proc shows other processes.
 pub fn load(options: &TraceOptions) -> Result<Loading> {
+    sys::proc_is_own()
+        .map_err(|reason| Error::Kernel { what: "look at processes by /proc".into(), reason })?;
     match object::check() {
         Ok(()) => {
             let options = options.clone();
@@ -120,8 +122,14 @@ pub fn load(options: &TraceOptions) -> Result<Loading> {
 
 /// Why eBPF is not available, if that is what the error says and the ledger can do without.
 fn do_without(error: Error, options: &TraceOptions) -> Result<String> {
+    let error = match (error, &options.raised) {
+        (Error::Privileges { reason }, Raised::Refused(refused)) => {
+            Error::Privileges { reason: format!("{reason}; {refused}") }
+        }
+        (error, _) => error,
+    };
     match error {
-        _ if options.recorder == Recorder::Uprobe => Err(error),
+        _ if options.recorder == Recorder::Uprobe || options.require_ebpf => Err(error),
         Error::Privileges { reason } => Ok(reason),
         Error::Kernel { what, reason } => Ok(format!("{what}: {reason}")),
         error => Err(error),
@@ -135,6 +143,21 @@ fn available<T>(part: Option<&std::result::Result<T, String>>) -> Availability {
         Some(Ok(_)) => Availability::Checked,
         Some(Err(reason)) => Availability::Unavailable { reason: reason.clone() },
     }
+}
+
+/// Fails where a part of eBPF that is asked for is missing.
+fn whole(steered: &Steered) -> Result<()> {
+    let parts = [
+        ("look at descriptors", &steered.descriptors),
+        ("note calls that make IPC objects", &steered.ipc_calls),
+        ("note what processes start", &steered.children),
+    ];
+    parts.into_iter().try_for_each(|(what, availability)| match availability {
+        Availability::Unavailable { reason } => {
+            Err(Error::Kernel { what: what.into(), reason: format!("{reason} (--require-ebpf asks for it)") })
+        }
+        Availability::Checked | Availability::Off => Ok(()),
+    })
 }
 
 /// Runs `tests` and tells `sink` of each as it goes; whether the run was interrupted. Whatever
@@ -173,7 +196,11 @@ pub fn run(
                 (available, _) => available,
             };
             let children = available(kernel.and_then(Kernel::started));
-            sink(Event::Ready(Steered { without_ebpf: None, descriptors, ipc, ipc_calls, children }));
+            let steered = Steered { without_ebpf: None, descriptors, ipc, ipc_calls, children };
+            if options.require_ebpf {
+                whole(&steered)?;
+            }
+            sink(Event::Ready(steered));
             for (binary, because) in prepared.passing() {
                 sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
             }

@@ -7,9 +7,12 @@
 //! (`1-200`). Without privileges the trials fail: a
 //! test that did not run is no test that passed.
 
+mod action;
 mod bad_input;
 mod children;
+mod containers;
 mod descriptors;
+mod doctor;
 mod documents;
 mod exec;
 mod fixtures;
@@ -19,6 +22,7 @@ mod interrupt;
 mod ipc;
 mod left;
 mod processes;
+mod raised;
 mod selection;
 mod unprivileged;
 mod witness;
@@ -46,8 +50,11 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 11] = [
+    let lists: [&[NamedTrial]; 15] = [
+        action::TRIALS,
         children::TRIALS,
+        containers::TRIALS,
+        doctor::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
         descriptors::TRIALS,
@@ -56,6 +63,7 @@ fn main() -> ExitCode {
         interrupt::TRIALS,
         ipc::TRIALS,
         left::TRIALS,
+        raised::TRIALS,
         selection::TRIALS,
         unprivileged::TRIALS,
     ];
