@@ -177,7 +177,8 @@ impl Kernel {
         let parent = self.thread(parent)?;
         let mut record = [0; thread::WORDS];
         let ranges = [thread::LIBC_START, thread::LIBC_SIZE, thread::CXX_START, thread::CXX_SIZE];
-        for word in ranges.into_iter().chain([thread::PROGRAM, thread::NOTES, thread::IN_WINDOW]) {
+        let others = [thread::PROGRAM, thread::NOTES, thread::LAYERS, thread::IN_WINDOW];
+        for word in ranges.into_iter().chain(others) {
             record[word] = parent[word];
         }
         self.set_thread(thread, &record)
