@@ -58,10 +58,6 @@ pub mod site {
     pub const REALLOC_COUNT: u64 = 13;
     /// `__rust_realloc(old, old size, alignment, size)`: size in the fourth argument.
     pub const REALLOC_FOURTH: u64 = 14;
-    /// `free(block)`.
-    pub const FREE: u64 = 15;
-    /// `__rust_dealloc(block, …)`, which calls the allocator behind it.
-    pub const FREE_OUTER: u64 = 16;
 
     /// Entry of a function that makes an IPC object; an `ipc` kind is added to this and to the next ones.
     pub const IPC_MAKE: u64 = 0x100;
@@ -190,12 +186,15 @@ pub mod thread {
     /// 1 when functions of several allocators are probed, which call each other: what is called below a call
     /// in flight is part of it.
     pub const LAYERS: usize = 27;
-    /// Stack pointer at the entry of the last [`FREE_OUTER`](super::site::FREE_OUTER), 0 before.
+    /// Stack pointer at the entry of the last free that was not part of another call, 0 before; only with
+    /// [`LAYERS`].
     pub const FREE_SP: usize = 28;
     /// Where that returns to.
     pub const FREE_RETURN: usize = 29;
+    /// Where its probe is.
+    pub const FREE_IP: usize = 30;
     /// Room in which a call stack is taken: frame count, then the frames.
-    pub const SCRATCH: usize = 30;
+    pub const SCRATCH: usize = 31;
     /// Call stack at the entry of the library function, as in [`SCRATCH`].
     pub const OUTER: usize = SCRATCH + super::stack::WORDS;
     /// Number of words.

@@ -132,20 +132,35 @@ pub fn leave(ctx: &RetProbeContext) -> Option<()> {
     Some(())
 }
 
-/// Whether a free is part of another call: one that allocates, or the free of a layer above it.
+/// Whether a free is part of another call: of one that allocates, or of a free by another function, such as
+/// `__rust_dealloc`.
 #[inline(always)]
-fn is_nested_free(record: &[u64; thread::WORDS], site: u64, sp: u64) -> bool {
+fn is_nested_free(ctx: &ProbeContext, record: &mut [u64; thread::WORDS]) -> bool {
     if record[thread::LAYERS] == 0 {
         return false;
     }
+    let sp = stack_pointer(ctx.regs);
     if record[thread::CALL] != 0 && record[thread::CALL_SP].wrapping_sub(sp) < DEPTH {
         return true;
     }
+    // SAFETY: the registers are the context that the kernel passed to this program.
+    let ip = unsafe { (*ctx.regs).rip };
     let outer = record[thread::FREE_SP];
-    // SAFETY: the helper checks the address.
-    site != site::FREE_OUTER
-        && outer.wrapping_sub(sp) < DEPTH
-        && unsafe { bpf_probe_read_user(outer as *const u64) } == Ok(record[thread::FREE_RETURN])
+    // SAFETY: the helper checks the addresses.
+    let (slot, caller) = unsafe {
+        (
+            bpf_probe_read_user(outer as *const u64).unwrap_or(0),
+            bpf_probe_read_user(sp as *const u64).unwrap_or(0),
+        )
+    };
+    if outer.wrapping_sub(sp) < DEPTH && slot == record[thread::FREE_RETURN] && ip != record[thread::FREE_IP]
+    {
+        return true;
+    }
+    record[thread::FREE_SP] = sp;
+    record[thread::FREE_RETURN] = caller;
+    record[thread::FREE_IP] = ip;
+    false
 }
 
 /// Records a free at its entry: after it the address may belong to another thread.
@@ -157,15 +172,7 @@ pub fn free(ctx: &ProbeContext) -> Option<()> {
     }
     let current = Current::get()?;
     let record = current.thread()?;
-    // SAFETY: the context is the one this program was called with.
-    let site = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
-    let sp = stack_pointer(ctx.regs);
-    let nested = is_nested_free(record, site, sp);
-    if site == site::FREE_OUTER {
-        record[thread::FREE_SP] = sp;
-        // SAFETY: the helper checks the address.
-        record[thread::FREE_RETURN] = unsafe { bpf_probe_read_user(sp as *const u64) }.unwrap_or(0);
-    }
+    let nested = is_nested_free(ctx, record);
     let mut before = None;
     if let Some(found) = BLOCKS.get_ptr_mut(&[u64::from(current.process), address]) {
         // SAFETY: a live block belongs to the caller; nobody else changes its record meanwhile.

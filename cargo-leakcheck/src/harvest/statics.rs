@@ -75,9 +75,11 @@ mod tests {
         page.extend([0_u64, 64, 0].map(u64::to_le_bytes).concat());
         page.extend(0_u32.to_le_bytes());
         page.extend([64_u16, 56, 3, 64, 0, 0].map(u16::to_le_bytes).concat());
-        for (kind, flags, address, bytes, align) in
-            [(1_u32, 5_u32, 0x1000_u64, 0x100_u64, 4096_u64), (1, 6, 0x4010, 0x1234, 4096), (7, 4, 0x4010, 0x30, 16)]
-        {
+        for (kind, flags, address, bytes, align) in [
+            (1_u32, 5_u32, 0x1000_u64, 0x100_u64, 4096_u64),
+            (1, 6, 0x4010, 0x1234, 4096),
+            (7, 4, 0x4010, 0x30, 16),
+        ] {
             page.extend([kind, flags].map(u32::to_le_bytes).concat());
             page.extend([0, address, address, bytes, bytes, align].map(u64::to_le_bytes).concat());
         }

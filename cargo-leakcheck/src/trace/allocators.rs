@@ -23,15 +23,15 @@ const FUNCTIONS: [(&str, Program, u64); 35] = [
     ("aligned_alloc", Program::Allocate, site::ALLOC_ALIGNED),
     ("valloc", Program::Allocate, site::ALLOC_SIZE),
     ("pvalloc", Program::Allocate, site::ALLOC_SIZE),
-    ("free", Program::Deallocate, site::FREE),
-    ("cfree", Program::Deallocate, site::FREE),
-    ("free_sized", Program::Deallocate, site::FREE),
-    ("free_aligned_sized", Program::Deallocate, site::FREE),
+    ("free", Program::Deallocate, 0),
+    ("cfree", Program::Deallocate, 0),
+    ("free_sized", Program::Deallocate, 0),
+    ("free_aligned_sized", Program::Deallocate, 0),
     // jemalloc's.
     ("mallocx", Program::Allocate, site::ALLOC_SIZE),
     ("rallocx", Program::Allocate, site::REALLOC),
-    ("dallocx", Program::Deallocate, site::FREE),
-    ("sdallocx", Program::Deallocate, site::FREE),
+    ("dallocx", Program::Deallocate, 0),
+    ("sdallocx", Program::Deallocate, 0),
     // mimalloc's.
     ("zalloc", Program::Allocate, site::ALLOC_SIZE),
     ("mallocn", Program::Allocate, site::ALLOC_COUNT),
@@ -46,9 +46,9 @@ const FUNCTIONS: [(&str, Program, u64); 35] = [
     ("rezalloc_aligned", Program::Allocate, site::REALLOC),
     ("heap_malloc", Program::Allocate, site::ALLOC_ALIGNED),
     ("heap_zalloc", Program::Allocate, site::ALLOC_ALIGNED),
-    ("free_size", Program::Deallocate, site::FREE),
-    ("free_aligned", Program::Deallocate, site::FREE),
-    ("free_size_aligned", Program::Deallocate, site::FREE),
+    ("free_size", Program::Deallocate, 0),
+    ("free_aligned", Program::Deallocate, 0),
+    ("free_size_aligned", Program::Deallocate, 0),
     ("new", Program::Allocate, site::ALLOC_SIZE),
     ("new_nothrow", Program::Allocate, site::ALLOC_SIZE),
 ];
@@ -58,7 +58,7 @@ const SNMALLOC: [(&str, Program, u64); 4] = [
     ("sn_rust_alloc", Program::Allocate, site::ALLOC_ALIGNED),
     ("sn_rust_alloc_zeroed", Program::Allocate, site::ALLOC_ALIGNED),
     ("sn_rust_realloc", Program::Allocate, site::REALLOC_FOURTH),
-    ("sn_rust_dealloc", Program::Deallocate, site::FREE),
+    ("sn_rust_dealloc", Program::Deallocate, 0),
 ];
 
 /// Prefixes of an allocator's functions, and its name.
@@ -82,7 +82,7 @@ const MARKS: [(&str, &str); 4] = [
 /// The functions by which Rust code calls its global allocator. The linker may have left out the last one.
 const RUST: [(&str, Program, u64); 4] = [
     ("__rust_alloc", Program::Allocate, site::ALLOC_SIZE),
-    ("__rust_dealloc", Program::Deallocate, site::FREE_OUTER),
+    ("__rust_dealloc", Program::Deallocate, 0),
     ("__rust_realloc", Program::Allocate, site::REALLOC_FOURTH),
     ("__rust_alloc_zeroed", Program::Allocate, site::ALLOC_SIZE),
 ];
@@ -95,9 +95,9 @@ struct Names {
 
 static NAMES: LazyLock<Names> = LazyLock::new(|| {
     let all = PREFIXES.iter().flat_map(|&(prefix, allocator)| {
-        FUNCTIONS.iter().map(move |&(name, program, cookie)| {
-            (format!("{prefix}{name}"), (program, cookie, allocator))
-        })
+        FUNCTIONS
+            .iter()
+            .map(move |&(name, program, cookie)| (format!("{prefix}{name}"), (program, cookie, allocator)))
     });
     let snmalloc = SNMALLOC.map(|(name, program, cookie)| (name.to_owned(), (program, cookie, "snmalloc")));
     // C has nothing else of these names without a prefix; `new` and the like are anybody's.
@@ -146,7 +146,7 @@ impl Code {
         for (name, address, _) in &self.symbols {
             let new = || match &name[..name.len().min(5)] {
                 "_Znwm" | "_Znam" => Some((Program::Allocate, site::ALLOC_SIZE)),
-                "_ZdlP" | "_ZdaP" => Some((Program::Deallocate, site::FREE)),
+                "_ZdlP" | "_ZdaP" => Some((Program::Deallocate, 0)),
                 _ => None,
             };
             let plain = NAMES.plain.get(name.as_str()).copied();
@@ -235,7 +235,8 @@ mod tests {
         // As `rustc` 1.95 mangles them.
         let bump = "_RNvXCs1234_4bumpNtB2_4BumpNtNtNtCs5678_4core5alloc6global11GlobalAlloc5alloc";
         assert_eq!(global_allocator(bump).as_deref(), Some("bump::Bump"));
-        let system = "_RNvXs_NtCs1234_3std5allocNtB4_6SystemNtNtNtCs5678_4core5alloc6global11GlobalAlloc5alloc";
+        let system =
+            "_RNvXs_NtCs1234_3std5allocNtB4_6SystemNtNtNtCs5678_4core5alloc6global11GlobalAlloc5alloc";
         assert_eq!(global_allocator(system), None);
     }
 }

@@ -79,7 +79,9 @@ impl Prepared {
         let own = [code.named_allocator(), code.own_malloc()];
         let own: Vec<Allocator> = own.into_iter().flatten().chain(code.rust_allocator()).collect();
         let mut other = own.first().map(|allocator| match &*allocator.name {
-            name if name.contains("::") || name.starts_with("a #") => format!("Rust's blocks come from {name}"),
+            name if name.contains("::") || name.starts_with("a #") => {
+                format!("Rust's blocks come from {name}")
+            }
             name => format!("{name} is linked in"),
         });
         // The loader has an allocator until there is another one.
@@ -125,7 +127,8 @@ impl Prepared {
         let (libc, malloc) = self.copy(Kind::C, &libc, records)?;
         // The ledger has the callers of the C++ library by itself.
         let cxx = find(CXX).filter(|_| records);
-        let cxx = cxx.map(|path| self.copy(Kind::Cxx, &path, records)).transpose()?.map(|(library, _)| library);
+        let cxx =
+            cxx.map(|path| self.copy(Kind::Cxx, &path, records)).transpose()?.map(|(library, _)| library);
         let allocators = allocators.into_iter().map(|path| match records {
             true => self.copy(Kind::Allocator, &path, records).map(|(library, _)| library),
             false => Ok(Arc::new(Library { original: path.clone(), path })),
@@ -133,25 +136,50 @@ impl Prepared {
         let allocators = allocators.collect::<Result<_>>()?;
         let heap = if records { heap } else { Heap::Glibc };
         let start = Start::Loader(loader);
-        Ok(Ok(Libraries { libc, malloc, start, cxx, allocators, recorded_by, unseen, heap, layers, span: None }))
+        Ok(Ok(Libraries {
+            libc,
+            malloc,
+            start,
+            cxx,
+            allocators,
+            recorded_by,
+            unseen,
+            heap,
+            layers,
+            span: None,
+        }))
     }
 
     /// A statically linked executable has all that is probed in itself.
-    fn cover_static(&mut self, binary: &TestBinary, code: &Code, body: Vec<Site>, can_probe: bool) -> Coverage {
+    fn cover_static(
+        &mut self,
+        binary: &TestBinary,
+        code: &Code,
+        body: Vec<Site>,
+        can_probe: bool,
+    ) -> Coverage {
         if code.is_stripped() {
-            return Err("the executable is statically linked and stripped: nothing tells where its allocator is; \
+            return Err(
+                "the executable is statically linked and stripped: nothing tells where its allocator is; \
                         build it with symbols (strip = \"none\", no -s), or link it dynamically"
-                .into());
+                    .into(),
+            );
         }
         if self.recorder == Recorder::Ledger || !can_probe {
-            return Err("the executable is statically linked, and only the uprobe recorder, which needs eBPF, \
+            return Err(
+                "the executable is statically linked, and only the uprobe recorder, which needs eBPF, \
                         sees its allocator"
-                .into());
+                    .into(),
+            );
         }
         let missing = |name: &str| {
-            format!("the executable is statically linked and has no function `{name}`: its allocator is not known")
+            format!(
+                "the executable is statically linked and has no function `{name}`: its allocator is not known"
+            )
         };
-        let main = code.function("main").ok_or_else(|| missing("main"))?;
+        // The C library is ready when it calls this; the program's own constructors come behind it.
+        let begin =
+            code.function("_init").or_else(|| code.function("main")).ok_or_else(|| missing("main"))?;
         let malloc = code.function("malloc").ok_or_else(|| missing("malloc"))?;
         let own = code.own_malloc().ok_or_else(|| missing("malloc"))?;
         let others = [code.named_allocator(), code.rust_allocator()];
@@ -177,7 +205,7 @@ impl Prepared {
         Ok(Libraries {
             libc: Arc::new(Library { original: path.clone(), path }),
             malloc: malloc - code.first_page(),
-            start: Start::Main(main - code.first_page()),
+            start: Start::Function(begin - code.first_page()),
             cxx: None,
             allocators: Vec::new(),
             recorded_by: RecordedBy::Uprobe {
@@ -219,7 +247,8 @@ impl Prepared {
             Kind::Allocator => {
                 let mut sites = code.own_malloc().map(|allocator| allocator.sites).unwrap_or_default();
                 let named = code.named_allocator().map(|allocator| allocator.sites).unwrap_or_default();
-                let more = named.into_iter().filter(|site| sites.iter().all(|other| other.offset != site.offset));
+                let more =
+                    named.into_iter().filter(|site| sites.iter().all(|other| other.offset != site.offset));
                 sites.extend(more.collect::<Vec<_>>());
                 sites
             }

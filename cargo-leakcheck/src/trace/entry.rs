@@ -39,9 +39,9 @@ pub fn arm(process: &mut Process) -> Result<(), String> {
     };
     let loader = match libraries.start {
         Start::Loader(loader) => loader,
-        Start::Main(main) => {
-            let main = first_page(process.pid, &libraries.libc)? + main;
-            process.phase = Phase::Loading { entry: place(process.pid, main)?, modules: None };
+        Start::Function(offset) => {
+            let begin = first_page(process.pid, &libraries.libc)? + offset;
+            process.phase = Phase::Loading { entry: place(process.pid, begin)?, modules: None };
             return Ok(());
         }
     };
@@ -142,7 +142,6 @@ fn plant(
     });
     record[thread::LIBC_START] = libc.start;
     record[thread::LIBC_SIZE] = libc.end - libc.start;
-    record[thread::LAYERS] = u64::from(libraries.layers);
     if let Some(cxx) = libraries.cxx.as_deref().and_then(code) {
         record[thread::CXX_START] = cxx.start;
         record[thread::CXX_SIZE] = cxx.end - cxx.start;

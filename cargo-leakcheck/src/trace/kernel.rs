@@ -164,11 +164,13 @@ impl Kernel {
         Ok(())
     }
 
-    /// Starts to follow a process by its first thread.
-    pub fn add_process(&mut self, pid: Pid, in_window: bool) -> Result<(), MapError> {
+    /// Starts to follow a process by its first thread; `layers` says that functions of several allocators are
+    /// probed.
+    pub fn add_process(&mut self, pid: Pid, in_window: bool, layers: bool) -> Result<(), MapError> {
         self.processes.insert(key(pid), &[0; process::WORDS])?;
         let mut record = [0; thread::WORDS];
         record[thread::IN_WINDOW] = u64::from(in_window);
+        record[thread::LAYERS] = u64::from(layers);
         self.set_thread(pid, &record)
     }
 

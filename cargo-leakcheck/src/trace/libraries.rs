@@ -24,8 +24,8 @@ pub struct Library {
 pub enum Start {
     /// At the entry point that its loader calls.
     Loader(Loader),
-    /// At `main` of a static executable, so far behind its first page.
-    Main(u64),
+    /// At a function of a static executable, so far behind its first page.
+    Function(u64),
 }
 
 /// Whose heap a process has.
@@ -76,6 +76,11 @@ impl Libraries {
     pub fn iter(&self) -> impl Iterator<Item = &Library> {
         let allocators = self.allocators.iter().map(|library| &**library);
         std::iter::once(&*self.libc).chain(self.cxx.as_deref()).chain(allocators)
+    }
+
+    /// Whether it has no loader.
+    pub fn is_static(&self) -> bool {
+        matches!(self.start, Start::Function(_))
     }
 
     /// The value of `LD_PRELOAD` that loads them: the ledger before what the user preloads, which may

@@ -79,7 +79,7 @@ impl Code {
             .iter()
             .map(|&(name, cookie, required)| (name, Program::Allocate, cookie, required))
             .chain([
-                ("free", Program::Deallocate, site::FREE, true),
+                ("free", Program::Deallocate, 0, true),
                 ("exit", Program::Exit, 0, true),
                 ("dlopen", Program::Module, site::OPEN, false),
                 ("dlmopen", Program::Module, site::OPEN_IN, false),
