@@ -71,12 +71,13 @@ const PREFIXES: [(&str, &str); 6] = [
     ("dl", "dlmalloc"),
 ];
 
-/// Functions that only one allocator has, where its `malloc` has no prefix.
-const MARKS: [(&str, &str); 4] = [
+/// Functions that only one allocator has, where its `malloc` has no prefix; the last two are C libraries'.
+const MARKS: [(&str, &str); 5] = [
     ("mallocx", "jemalloc"),
     ("mi_malloc", "mimalloc"),
     ("tc_malloc", "tcmalloc"),
-    ("__libc_malloc_impl", "musl's malloc"),
+    ("__libc_malloc_impl", "musl"),
+    ("_int_malloc", "glibc"),
 ];
 
 /// The functions by which Rust code calls its global allocator. The linker may have left out the last one.
@@ -115,25 +116,30 @@ pub struct Allocator {
 }
 
 impl Code {
-    /// The allocator that is known by the names of its functions, in this file or called by it: the functions
-    /// of another file have no sites here.
+    /// The allocator that is known by the names of its functions.
     pub fn named_allocator(&self) -> Option<Allocator> {
         let known = |name: &str| NAMES.prefixed.get(name).copied();
-        let mut allocator: Option<&str> = None;
-        let mut sites = Vec::new();
+        let mut functions = Vec::new();
+        let mut there = Vec::new();
         for (name, address, _) in &self.symbols {
             if let Some((program, cookie, of)) = known(name) {
-                allocator = allocator.or(Some(of));
-                self.add_site(&mut sites, program, cookie, *address);
+                functions.push((program, cookie, of, *address));
+                // Functions like `mi_free` may be anybody's.
+                if ["malloc", "mallocx", "malloc_aligned", "sn_rust_alloc"]
+                    .iter()
+                    .any(|end| name.ends_with(end))
+                {
+                    there.push(of);
+                }
             }
         }
-        let called = || {
-            let mut marks = MARKS[..3].iter();
-            let mark = marks.find(|(mark, _)| self.imports(mark)).map(|(_, name)| *name);
-            mark.or_else(|| self.imported().find_map(|name| Some(known(name)?.2)))
-        };
-        let name = allocator.or_else(called)?.to_owned();
-        Some(Allocator { name, sites })
+        let mut sites = Vec::new();
+        for (program, cookie, of, address) in functions {
+            if there.contains(&of) {
+                self.add_site(&mut sites, program, cookie, address);
+            }
+        }
+        Some(Allocator { name: (*there.first()?).to_owned(), sites })
     }
 
     /// The `malloc` that the file has for all of the program, and what belongs to it.
@@ -142,7 +148,7 @@ impl Code {
         let mut sites = Vec::new();
         let mark = MARKS.iter().find(|(mark, _)| self.function(mark).is_some());
         // Its own forms of `new` do not call its `malloc`; those of the C++ library do.
-        let has_new = mark.is_some_and(|(mark, _)| *mark != "__libc_malloc_impl");
+        let has_new = mark.is_some_and(|(_, name)| !matches!(*name, "musl" | "glibc"));
         for (name, address, _) in &self.symbols {
             let new = || match &name[..name.len().min(5)] {
                 "_Znwm" | "_Znam" => Some((Program::Allocate, site::ALLOC_SIZE)),
@@ -154,7 +160,7 @@ impl Code {
                 self.add_site(&mut sites, program, cookie, *address);
             }
         }
-        let name = mark.map_or("another malloc than the C library's", |(_, name)| *name).to_owned();
+        let name = mark.map_or("malloc of its own", |(_, name)| *name).to_owned();
         Some(Allocator { name, sites })
     }
 

@@ -82,11 +82,6 @@ impl Code {
         self.interpreter.as_deref().map(Path::new)
     }
 
-    /// Whether the file has a `malloc` that others call as well.
-    pub fn is_allocator(&self) -> bool {
-        self.function("malloc").is_some()
-    }
-
     /// A name by which the file calls the C library's allocator and that the ledger does not take over.
     pub fn passes_ledger(&self) -> Option<&'static str> {
         const NAMES: [&str; 5] =
@@ -94,13 +89,8 @@ impl Code {
         NAMES.into_iter().find(|name| self.imports(name))
     }
 
-    pub(super) fn imports(&self, name: &str) -> bool {
-        self.imported().any(|import| import == name)
-    }
-
-    /// Names that the loader looks up elsewhere.
-    pub(super) fn imported(&self) -> impl Iterator<Item = &str> {
-        self.imports.iter().map(String::as_str)
+    fn imports(&self, name: &str) -> bool {
+        self.imports.iter().any(|import| import == name)
     }
 
     /// Whether it has no symbols of its own.

@@ -1,6 +1,7 @@
 //! How a binary is covered: who records it, and which files of it are probed where.
 
 use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -29,6 +30,22 @@ enum Kind {
     C,
     Cxx,
     Allocator,
+}
+
+/// The allocators of a binary.
+struct Found {
+    /// What they are called.
+    names: Vec<String>,
+    /// Libraries that have one.
+    libraries: Vec<Utf8PathBuf>,
+    /// Their functions in the binary itself.
+    sites: Vec<Site>,
+    /// There are others than glibc's.
+    others: bool,
+    /// Why the ledger is not to record the binary.
+    because: Option<String>,
+    /// Why it would not see all blocks.
+    unseen: Option<String>,
 }
 
 impl Prepared {
@@ -76,52 +93,19 @@ impl Prepared {
             let loader = interpreter.display();
             return Ok(Err(format!("its loader {loader} has no {LOADING} or no {MODULES}")));
         };
-        let own = [code.named_allocator(), code.own_malloc()];
-        let own: Vec<Allocator> = own.into_iter().flatten().chain(code.rust_allocator()).collect();
-        let mut other = own.first().map(|allocator| match &*allocator.name {
-            name if name.contains("::") || name.starts_with("a #") => {
-                format!("Rust's blocks come from {name}")
-            }
-            name => format!("{name} is linked in"),
-        });
-        // The loader has an allocator until there is another one.
-        let others = loaded.iter().filter(|(name, _)| name != LIBC).map(|(_, path)| path.as_path());
-        let others = self.modules.all(&binary.directory, others.filter(|path| *path != interpreter))?;
-        let this = (binary.path.clone(), self.modules.take(&binary.path, &code));
-        self.modules.all(&binary.directory, Utf8Path::from_path(interpreter).into_iter())?;
-        let mut passes = None;
-        let mut allocators = Vec::new();
-        for (path, facts) in others.into_iter().chain([this]) {
-            if path != binary.path && facts.is_allocator {
-                other = other.or_else(|| Some(format!("{path} has a malloc of its own")));
-                allocators.push(path.clone());
-            }
-            let caller = if path == binary.path { "it" } else { path.as_str() };
-            passes = passes.or_else(|| Some(format!("{caller} calls {}", facts.passes_ledger?)));
-        }
-        let heap = if other.is_some() { Heap::Other } else { Heap::Glibc };
-        let because = other.or(passes);
-        // A wrapper of std's own allocator is seen by the ledger as well, and what is not shows in numbers.
-        let may_wrap = own.len() == 1 && own[0].name.contains("::") || because.is_none();
-        let (recorded_by, unseen) = match (self.recorder, because) {
-            (Recorder::Uprobe, _) if can_probe => (RecordedBy::Uprobe { because: None }, None),
+        let found = self.allocators(binary, &code, window, interpreter, &loaded)?;
+        let (recorded_by, unseen) = match (self.recorder, found.because) {
+            (Recorder::Uprobe, _) => (RecordedBy::Uprobe { because: None }, None),
             (Recorder::Auto, Some(because)) if can_probe => {
                 (RecordedBy::Uprobe { because: Some(because) }, None)
             }
-            (_, because) => {
-                let unseen = because.filter(|_| !may_wrap || !allocators.is_empty());
-                (RecordedBy::Ledger, unseen.map(|because| format!("{because}; use --recorder uprobe")))
-            }
+            _ => (RecordedBy::Ledger, found.unseen.map(|unseen| format!("{unseen}; use --recorder uprobe"))),
         };
         let records = recorded_by != RecordedBy::Ledger;
-        let layers = records && heap == Heap::Other;
+        let heap = if records && found.others { Heap::Other } else { Heap::Glibc };
         let mut sites = sites;
-        for allocator in own.iter().filter(|_| layers) {
-            for site in &allocator.sites {
-                if sites.iter().all(|other| (other.program, other.offset) != (site.program, site.offset)) {
-                    sites.push(*site);
-                }
-            }
+        if heap == Heap::Other {
+            add(&mut sites, found.sites);
         }
         self.probes.push((binary.path.clone(), sites));
         let (libc, malloc) = self.copy(Kind::C, &libc, records)?;
@@ -129,25 +113,66 @@ impl Prepared {
         let cxx = find(CXX).filter(|_| records);
         let cxx =
             cxx.map(|path| self.copy(Kind::Cxx, &path, records)).transpose()?.map(|(library, _)| library);
-        let allocators = allocators.into_iter().map(|path| match records {
+        let allocators = found.libraries.into_iter().map(|path| match records {
             true => self.copy(Kind::Allocator, &path, records).map(|(library, _)| library),
             false => Ok(Arc::new(Library { original: path.clone(), path })),
         });
-        let allocators = allocators.collect::<Result<_>>()?;
-        let heap = if records { heap } else { Heap::Glibc };
-        let start = Start::Loader(loader);
         Ok(Ok(Libraries {
             libc,
             malloc,
-            start,
+            start: Start::Loader(loader),
             cxx,
-            allocators,
+            allocators: allocators.collect::<Result<_>>()?,
             recorded_by,
             unseen,
+            names: found.names,
             heap,
-            layers,
+            layers: heap == Heap::Other,
             span: None,
         }))
+    }
+
+    /// Looks for allocators in a binary and in the libraries that it loads.
+    fn allocators(
+        &mut self,
+        binary: &TestBinary,
+        code: &Code,
+        window: Window,
+        interpreter: &Path,
+        loaded: &[(String, Utf8PathBuf)],
+    ) -> Result<Found> {
+        let named: Vec<Allocator> =
+            [code.named_allocator(), code.own_malloc()].into_iter().flatten().collect();
+        let rust = code.rust_allocator();
+        let mut other = named.first().map(|allocator| format!("{} is linked in", allocator.name));
+        // A type that is Rust's way to a known one needs no second name.
+        let own = named.iter().chain(rust.iter().filter(|_| named.is_empty()));
+        let mut names: Vec<String> = own.map(|allocator| allocator.name.clone()).collect();
+        // The loader has an allocator until there is another one.
+        let others = loaded.iter().filter(|(name, _)| name != LIBC).map(|(_, path)| path.as_path());
+        let others = self.modules.all(&binary.directory, others.filter(|path| *path != interpreter))?;
+        let this = (binary.path.clone(), self.modules.take(&binary.path, code));
+        self.modules.all(&binary.directory, Utf8Path::from_path(interpreter).into_iter())?;
+        let mut passes = None;
+        let mut libraries = Vec::new();
+        for (path, facts) in others.into_iter().chain([this]) {
+            let caller = if path == binary.path { "it" } else { path.as_str() };
+            passes = passes.or_else(|| Some(format!("{caller} calls {}", facts.passes_ledger?)));
+            if let Some(name) = facts.allocator.filter(|_| path != binary.path) {
+                other = other.or_else(|| Some(format!("{path} has a malloc of its own ({name})")));
+                libraries.push(path);
+                names.push(name);
+            }
+        }
+        names.push("glibc".into());
+        names.dedup();
+        let others = other.is_some() || rust.is_some();
+        let rusts = rust.as_ref().map(|rust| format!("Rust's blocks come from {}", rust.name));
+        // One that wraps std's own is seen by the ledger as well; of others too few blocks are, before a body.
+        let may_wrap = window == Window::TestBody;
+        let unseen = other.clone().or_else(|| rusts.clone().filter(|_| !may_wrap)).or_else(|| passes.clone());
+        let sites = named.into_iter().chain(rust).flat_map(|allocator| allocator.sites).collect();
+        Ok(Found { names, libraries, sites, others, because: other.or(rusts).or(passes), unseen })
     }
 
     /// A statically linked executable has all that is probed in itself.
@@ -184,17 +209,16 @@ impl Prepared {
         let own = code.own_malloc().ok_or_else(|| missing("malloc"))?;
         let others = [code.named_allocator(), code.rust_allocator()];
         let others: Vec<Allocator> = others.into_iter().flatten().collect();
+        let mut names: Vec<String> = others.first().map(|first| first.name.clone()).into_iter().collect();
+        names.push(own.name.clone());
+        names.dedup();
         let heap = if others.is_empty() && code.has_glibc_malloc() { Heap::Glibc } else { Heap::Other };
         let mut sites = body;
         let exit = code.function("exit");
         let exit = exit.and_then(|exit| code.file_offset(code.cheapest(exit)));
         sites.extend(exit.map(|offset| Site { program: Program::Exit, cookie: 0, offset }));
         sites.extend(code.outer_sites(outer::is_libc));
-        for site in others.iter().chain([&own]).flat_map(|allocator| &allocator.sites) {
-            if sites.iter().all(|other| (other.program, other.offset) != (site.program, site.offset)) {
-                sites.push(*site);
-            }
-        }
+        add(&mut sites, others.iter().chain([&own]).flat_map(|allocator| allocator.sites.clone()));
         if self.ipc {
             sites.extend(code.ipc_sites());
         }
@@ -212,6 +236,7 @@ impl Prepared {
                 because: (self.recorder != Recorder::Uprobe).then_some(because),
             },
             unseen: None,
+            names,
             heap,
             layers: true,
             span: code.libc_span(),
@@ -245,11 +270,9 @@ impl Prepared {
             Kind::C => code.libc_sites(original, self.probe_at_entry)?,
             Kind::Cxx => code.cxx_sites(),
             Kind::Allocator => {
-                let mut sites = code.own_malloc().map(|allocator| allocator.sites).unwrap_or_default();
-                let named = code.named_allocator().map(|allocator| allocator.sites).unwrap_or_default();
-                let more =
-                    named.into_iter().filter(|site| sites.iter().all(|other| other.offset != site.offset));
-                sites.extend(more.collect::<Vec<_>>());
+                let all = [code.own_malloc(), code.named_allocator()].into_iter().flatten();
+                let mut sites = Vec::new();
+                add(&mut sites, all.flat_map(|allocator| allocator.sites));
                 sites
             }
         };
@@ -271,6 +294,15 @@ impl Prepared {
         let known = (Arc::new(library), malloc);
         self.libraries.insert(key, known.clone());
         Ok(known)
+    }
+}
+
+/// Adds sites that are not there yet: layers may share functions.
+fn add(sites: &mut Vec<Site>, more: impl IntoIterator<Item = Site>) {
+    for site in more {
+        if sites.iter().all(|there| (there.program, there.offset) != (site.program, site.offset)) {
+            sites.push(site);
+        }
     }
 }
 

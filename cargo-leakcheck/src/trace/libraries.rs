@@ -63,6 +63,8 @@ pub struct Libraries {
     pub recorded_by: RecordedBy,
     /// Why blocks may not be seen, if that shows beforehand.
     pub unseen: Option<String>,
+    /// What its allocators are called.
+    pub names: Vec<String>,
     /// Whose heap it has.
     pub heap: Heap,
     /// Functions of several allocators are probed, which call each other.

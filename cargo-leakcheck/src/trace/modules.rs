@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 use crate::model::TestBinary;
 
 /// What has to be known of a module.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Facts {
-    /// It has a `malloc` that others call.
-    pub is_allocator: bool,
+    /// The allocator that it has for others to call.
+    pub allocator: Option<String>,
     /// A function by which it calls the C library's allocator past the ledger.
     pub passes_ledger: Option<&'static str>,
 }
@@ -47,7 +47,7 @@ impl Modules {
         // Mappings have the names of the files themselves.
         for path in libraries.filter_map(|path| directory.join(path).canonicalize_utf8().ok()) {
             let facts = match self.known.get(&path) {
-                Some(facts) => *facts,
+                Some(facts) => facts.clone(),
                 None => self.take(&path, &Code::read(&path, true)?),
             };
             modules.push((path, facts));
@@ -58,8 +58,9 @@ impl Modules {
     /// Takes what has to be known of a module.
     pub fn take(&mut self, path: &Utf8Path, code: &Code) -> Facts {
         self.frames.iter_mut().for_each(|frames| frames.push(Module::of(path, code)));
-        let facts = Facts { is_allocator: code.is_allocator(), passes_ledger: code.passes_ledger() };
-        self.known.insert(path.to_owned(), facts);
+        let allocator = code.own_malloc().or_else(|| code.named_allocator()).map(|allocator| allocator.name);
+        let facts = Facts { allocator, passes_ledger: code.passes_ledger() };
+        self.known.insert(path.to_owned(), facts.clone());
         facts
     }
 }
