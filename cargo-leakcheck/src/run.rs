@@ -226,7 +226,7 @@ fn examine(
     options: &Options,
     progress: &Progress,
 ) -> CheckedTest {
-    let Ran { mut test, outcome, duration, output, recorded_by, mut memory } = traced.ran;
+    let Ran { mut test, outcome, duration, output, recorded_by, allocators, mut memory } = traced.ran;
     test.should_panic |= is_should_panic(&test, &output.stdout);
     let files = memory.files.take();
     let Explained { mut findings, left, mut losses } = explain(memory, symbolizer, options, progress);
@@ -250,7 +250,7 @@ fn examine(
     let panics = test.should_panic;
     let memory = judge::judge(&test.budget, &outcome, panics, findings, left, losses, &how);
     let memory = Judged { files, ..memory };
-    Ran { test, outcome, duration, output, recorded_by, memory }
+    Ran { test, outcome, duration, output, recorded_by, allocators, memory }
 }
 
 /// What is known of one process.

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 10;
+pub const ABI_VERSION: u32 = 11;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -54,6 +54,10 @@ pub mod site {
     pub const OPEN: u64 = 11;
     /// Entry of `dlmopen(namespace, file, flags)`.
     pub const OPEN_IN: u64 = 12;
+    /// `reallocarray(old, count, size)`.
+    pub const REALLOC_COUNT: u64 = 13;
+    /// `__rust_realloc(old, old size, alignment, size)`: size in the fourth argument.
+    pub const REALLOC_FOURTH: u64 = 14;
 
     /// Entry of a function that makes an IPC object; an `ipc` kind is added to this and to the next ones.
     pub const IPC_MAKE: u64 = 0x100;
@@ -179,8 +183,18 @@ pub mod thread {
     pub const PROGRAM: usize = 25;
     /// 1 when it is to be noted where the thread's blocks are freed.
     pub const NOTES: usize = 26;
+    /// 1 when functions of several allocators are probed, which call each other: what is called below a call
+    /// in flight is part of it.
+    pub const LAYERS: usize = 27;
+    /// Stack pointer at the entry of the last free that was not part of another call, 0 before; only with
+    /// [`LAYERS`].
+    pub const FREE_SP: usize = 28;
+    /// Where that returns to.
+    pub const FREE_RETURN: usize = 29;
+    /// Where its probe is.
+    pub const FREE_IP: usize = 30;
     /// Room in which a call stack is taken: frame count, then the frames.
-    pub const SCRATCH: usize = 27;
+    pub const SCRATCH: usize = 31;
     /// Call stack at the entry of the library function, as in [`SCRATCH`].
     pub const OUTER: usize = SCRATCH + super::stack::WORDS;
     /// Number of words.

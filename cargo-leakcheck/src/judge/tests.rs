@@ -261,7 +261,15 @@ fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> CheckedTest {
     let left = Left::default();
     let memory = Judged { findings: Vec::new(), totals, left, files: None, losses, verdict, counts };
     let (duration, output) = (Duration::ZERO, Output::default());
-    CheckedTest { test, outcome, duration, output, recorded_by: Some(RecordedBy::Ledger), memory }
+    CheckedTest {
+        test,
+        outcome,
+        duration,
+        output,
+        recorded_by: Some(RecordedBy::Ledger),
+        allocators: Vec::new(),
+        memory,
+    }
 }
 
 #[test]

@@ -76,6 +76,7 @@ struct Test<'a> {
     recorder: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     recorder_reason: Option<&'a str>,
+    allocators: &'a [String],
     budget: Limits<'a>,
     definitely_lost: Measure,
     indirectly_lost: Measure,
@@ -163,7 +164,7 @@ struct Written<'a> {
 }
 
 fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
-    let CheckedTest { test, outcome, duration, output, recorded_by, memory } = checked;
+    let CheckedTest { test, outcome, duration, output, recorded_by, allocators, memory } = checked;
     let (exit_code, signal) = match outcome {
         Outcome::Passed => (Some(0), None),
         Outcome::Failed { code } => (Some(*code), None),
@@ -207,6 +208,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         duration_ns: nanoseconds(*duration),
         recorder: recorded_by.as_ref().map(RecordedBy::name),
         recorder_reason: recorded_by.as_ref().and_then(RecordedBy::because),
+        allocators,
         budget: Limits {
             bytes: *bytes,
             blocks: *blocks,

@@ -82,31 +82,6 @@ impl Code {
         self.interpreter.as_deref().map(Path::new)
     }
 
-    /// An allocator of its own, whose blocks are not seen: linked into the file, or called by functions
-    /// that the C library does not have.
-    pub fn other_allocator(&self) -> Option<&'static str> {
-        const MARKS: [(&str, &str); 9] = [
-            // Most of an allocator's functions may have been left out by the linker.
-            ("_rjem_malloc", "jemalloc"),
-            ("_rjem_mallocx", "jemalloc"),
-            ("je_malloc", "jemalloc"),
-            ("mallocx", "jemalloc"),
-            ("mi_malloc", "mimalloc"),
-            ("mi_malloc_aligned", "mimalloc"),
-            ("tc_malloc", "tcmalloc"),
-            ("sn_rust_alloc", "snmalloc"),
-            ("rpmalloc", "rpmalloc"),
-        ];
-        let found = MARKS.into_iter().find(|(mark, _)| self.function(mark).is_some() || self.imports(mark));
-        let own = || self.is_allocator().then_some("another malloc than the C library's");
-        found.map(|(_, name)| name).or_else(own)
-    }
-
-    /// Whether the file has a `malloc` that others call as well.
-    pub fn is_allocator(&self) -> bool {
-        self.function("malloc").is_some()
-    }
-
     /// A name by which the file calls the C library's allocator and that the ledger does not take over.
     pub fn passes_ledger(&self) -> Option<&'static str> {
         const NAMES: [&str; 5] =
@@ -116,6 +91,11 @@ impl Code {
 
     fn imports(&self, name: &str) -> bool {
         self.imports.iter().any(|import| import == name)
+    }
+
+    /// Whether it has no symbols of its own.
+    pub fn is_stripped(&self) -> bool {
+        self.symbols.is_empty()
     }
 
     /// Virtual address of its first page.

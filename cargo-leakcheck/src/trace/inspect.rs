@@ -2,10 +2,11 @@
 //! long to read, so that some are read at a time, and little is kept of each.
 
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::allocators::Allocator;
 use super::code::Code;
 use super::modules::{Looked, loaded_libraries};
 use super::sites::Site;
@@ -15,16 +16,26 @@ use crate::parallel;
 
 /// What is known of an executable.
 pub struct Executable {
+    /// What it loads; none if it is statically linked.
+    pub loading: Option<Loading>,
+    /// It has no symbols.
+    pub is_stripped: bool,
+    /// Where libtest enters and leaves test bodies.
+    pub body: Vec<Site>,
+    /// Allocators that are linked in, by the names of their functions.
+    pub named: Vec<Allocator>,
+    /// That of its Rust code, if it is another one than std's.
+    pub rust: Option<Allocator>,
+    /// It as a module.
+    pub module: Looked,
+}
+
+/// What an executable loads.
+pub struct Loading {
     /// Its dynamic loader.
     pub interpreter: PathBuf,
     /// Names and paths of the libraries that the loader would load.
     pub libraries: Vec<(String, Utf8PathBuf)>,
-    /// Where libtest enters and leaves test bodies.
-    pub body: Vec<Site>,
-    /// An allocator that is linked in.
-    pub other_allocator: Option<&'static str>,
-    /// It as a module.
-    pub module: Looked,
 }
 
 /// What is known of an executable, or why it cannot be traced.
@@ -44,15 +55,17 @@ fn one(binary: &TestBinary, for_ledger: bool) -> Result<Inspected> {
         Err(Error::Format { reason, .. }) => return Ok(Err(reason)),
         Err(error) => return Err(error),
     };
-    let Some(interpreter) = code.interpreter().map(Path::to_owned) else {
-        return Ok(Err("the executable is statically linked; link it dynamically with glibc".into()));
-    };
+    let loading = code.interpreter().map(|interpreter| -> Result<Loading> {
+        let libraries = loaded_libraries(interpreter, binary)?;
+        Ok(Loading { interpreter: interpreter.to_owned(), libraries })
+    });
     Ok(Ok(Executable {
-        libraries: loaded_libraries(&interpreter, binary)?,
+        loading: loading.transpose()?,
+        is_stripped: code.is_stripped(),
         body: code.body_sites(),
-        other_allocator: code.other_allocator(),
+        named: [code.named_allocator(), code.own_malloc()].into_iter().flatten().collect(),
+        rust: code.rust_allocator(),
         module: Looked::at(&binary.path, &code, for_ledger),
-        interpreter,
     }))
 }
 

@@ -164,11 +164,13 @@ impl Kernel {
         Ok(())
     }
 
-    /// Starts to follow a process by its first thread.
-    pub fn add_process(&mut self, pid: Pid, in_window: bool) -> Result<(), MapError> {
+    /// Starts to follow a process by its first thread; `layers` says that functions of several allocators are
+    /// probed.
+    pub fn add_process(&mut self, pid: Pid, in_window: bool, layers: bool) -> Result<(), MapError> {
         self.processes.insert(key(pid), &[0; process::WORDS])?;
         let mut record = [0; thread::WORDS];
         record[thread::IN_WINDOW] = u64::from(in_window);
+        record[thread::LAYERS] = u64::from(layers);
         self.set_thread(pid, &record)
     }
 
@@ -177,7 +179,8 @@ impl Kernel {
         let parent = self.thread(parent)?;
         let mut record = [0; thread::WORDS];
         let ranges = [thread::LIBC_START, thread::LIBC_SIZE, thread::CXX_START, thread::CXX_SIZE];
-        for word in ranges.into_iter().chain([thread::PROGRAM, thread::NOTES, thread::IN_WINDOW]) {
+        let others = [thread::PROGRAM, thread::NOTES, thread::LAYERS, thread::IN_WINDOW];
+        for word in ranges.into_iter().chain(others) {
             record[word] = parent[word];
         }
         self.set_thread(thread, &record)

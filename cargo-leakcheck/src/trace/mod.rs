@@ -3,10 +3,12 @@
 
 mod accounts;
 mod again;
+mod allocators;
 mod breakpoints;
 mod btf;
 mod bypass;
 mod code;
+mod cover;
 mod entry;
 mod files;
 mod follow;
@@ -37,6 +39,7 @@ pub mod unwind;
 pub(crate) use files::{FileRecord, Files};
 pub(crate) use ipc::IpcCall;
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
+pub(crate) use libraries::Heap;
 pub(crate) use memory::{read, read_into, read_protected, read_word};
 pub(crate) use process::Process;
 pub(crate) use rows::Rows;

@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 use crate::model::TestBinary;
 
 /// What has to be known of a module.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Facts {
-    /// It has a `malloc` that others call.
-    pub is_allocator: bool,
+    /// The allocator that it has for others to call.
+    pub allocator: Option<String>,
     /// A function by which it calls the C library's allocator past the ledger.
     pub passes_ledger: Option<&'static str>,
 }
@@ -30,7 +30,8 @@ pub struct Looked {
 impl Looked {
     /// `path` is that of its mappings.
     pub fn at(path: &Utf8Path, code: &Code, for_ledger: bool) -> Self {
-        let facts = Facts { is_allocator: code.is_allocator(), passes_ledger: code.passes_ledger() };
+        let allocator = code.own_malloc().or_else(|| code.named_allocator()).map(|allocator| allocator.name);
+        let facts = Facts { allocator, passes_ledger: code.passes_ledger() };
         Self { facts, frames: for_ledger.then(|| Module::of(path, code)) }
     }
 }
@@ -62,7 +63,7 @@ impl Modules {
         // Mappings have the names of the files themselves.
         for path in libraries.filter_map(|path| directory.join(path).canonicalize_utf8().ok()) {
             let facts = match self.known.get(&path) {
-                Some(facts) => *facts,
+                Some(facts) => facts.clone(),
                 None => {
                     let looked = Looked::at(&path, &Code::read(&path, true)?, self.frames.is_some());
                     self.take(&path, looked)
@@ -78,7 +79,7 @@ impl Modules {
         if let Some(frames) = &mut self.frames {
             frames.extend(looked.frames);
         }
-        self.known.insert(path.to_owned(), looked.facts);
+        self.known.insert(path.to_owned(), looked.facts.clone());
         looked.facts
     }
 }

@@ -37,15 +37,15 @@ pub enum Phase {
         lent: Vec<(u64, u64)>,
         /// The program's entry point.
         entry: u64,
-        /// Where the loader keeps its list of modules.
-        modules: u64,
+        /// Where the loader keeps its list of modules; none without a loader.
+        modules: Option<u64>,
     },
     /// The loader loads libraries, and calls their constructors.
     Loading {
         /// At the program's entry point.
         entry: Breakpoint,
-        /// Where the loader keeps its list of modules.
-        modules: u64,
+        /// Where the loader keeps its list of modules; none without a loader.
+        modules: Option<u64>,
     },
     /// In the call of `malloc` that was pushed in front of the program.
     Canary {

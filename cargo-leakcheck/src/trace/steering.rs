@@ -74,10 +74,13 @@ impl Steering {
         }
     }
 
-    /// Starts to follow a process by its first thread.
-    pub fn add_process(&mut self, pid: Pid, in_window: bool) -> Refused<()> {
+    /// Starts to follow a process by its first thread; `layers` says that functions of several allocators are
+    /// probed.
+    pub fn add_process(&mut self, pid: Pid, in_window: bool, layers: bool) -> Refused<()> {
         match self {
-            Self::Kernel(kernel) => kernel.add_process(pid, in_window).map_err(|error| error.to_string()),
+            Self::Kernel(kernel) => {
+                kernel.add_process(pid, in_window, layers).map_err(|error| error.to_string())
+            }
             Self::Tracer(breakpoints) => {
                 breakpoints.add_process(pid, in_window);
                 Ok(())

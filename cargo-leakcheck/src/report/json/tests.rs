@@ -80,6 +80,7 @@ fn the_document_has_the_public_shape() {
         "package": "a", "binary": "a", "name": "leaks", "outcome": "passed", "exit_code": 0, "verdict": "leaks",
         "reasons": ["4096 B definitely lost in 1 block (budget 0 B)"], "counts": true, "duration_ns": 12_000_000,
         "recorder": "uprobe",
+        "allocators": ["glibc"],
         "budget": {"bytes": 0},
         "definitely_lost": {"bytes": 4096, "blocks": 1}, "indirectly_lost": {"bytes": 0, "blocks": 0},
         "possibly_lost": {"bytes": 0, "blocks": 0}, "still_reachable": {"bytes": 0, "blocks": 0}, "bad_frees": 0,
