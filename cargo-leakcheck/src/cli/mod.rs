@@ -16,8 +16,8 @@ use self::args::{CargoArgs, Cli, ColorArg, Command, CountArg, RecorderArg, RunAr
 use self::libtest::LibtestArgs;
 use crate::error::{Error, Result};
 use crate::options::{
-    Action, BuildOptions, Color, Count, Environment, ExecOptions, Ignored, JudgeOptions, Options, Recorder,
-    ReportOptions, Selection, TraceOptions,
+    Action, BuildOptions, Color, Count, Environment, ExecOptions, Ignored, JudgeOptions, KernelBytes,
+    Options, Recorder, ReportOptions, Selection, TraceOptions,
 };
 
 /// What the command line asks for.
@@ -151,6 +151,12 @@ fn run(
         follow_children: run.follow_children,
         free_stacks: run.free_stacks,
         descriptors: !run.no_fds,
+        kernel_bytes: match run.kernel_bytes {
+            _ if run.no_kernel_bytes || run.no_fds => KernelBytes::Off,
+            None if !run.kernel_report => KernelBytes::IfLeft,
+            _ => KernelBytes::Always,
+        },
+        kernel_report: run.kernel_report,
         ipc: !run.no_ipc,
         files: !run.no_files,
         children: !run.no_children,
@@ -170,6 +176,7 @@ fn run(
         count_should_panic: run.count_should_panic,
         count_bad_frees: run.deny_bad_frees,
         fds: run.fds,
+        kernel_bytes: run.kernel_bytes,
         ipc: run.ipc,
         children: run.children,
         threads: run.threads,

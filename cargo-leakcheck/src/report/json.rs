@@ -104,6 +104,8 @@ struct Limits<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     fds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ipc: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     children: Option<u64>,
@@ -183,6 +185,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         reachable_blocks,
         outstanding_bytes,
         fds,
+        kernel_bytes,
         ipc,
         children,
         threads,
@@ -214,6 +217,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
             reachable_blocks: *reachable_blocks,
             outstanding_bytes: *outstanding_bytes,
             fds: *fds,
+            kernel_bytes: *kernel_bytes,
             ipc: *ipc,
             children: *children,
             threads: *threads,
@@ -285,6 +289,7 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::Files { .. } => "files",
         Loss::Started { .. } => "started",
         Loss::Descriptors { .. } => "descriptors",
+        Loss::KernelBytes => "kernel_bytes",
         Loss::Ipc { .. } | Loss::IpcCalls { .. } => "ipc",
         Loss::Results { .. } => "results",
         Loss::Log { .. } => "log",

@@ -16,6 +16,7 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod text;
+mod totals;
 
 use std::time::Duration;
 

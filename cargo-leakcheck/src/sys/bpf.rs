@@ -8,7 +8,9 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use nix::errno::Errno;
 
 const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
+const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
 const BPF_MAP_DELETE_BATCH: libc::c_long = 27;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
@@ -67,6 +69,28 @@ struct ProgramAttributes {
     lines: u64,
     line_count: u32,
     attach_type_id: u32,
+}
+
+/// The same for calling one.
+#[repr(C)]
+#[derive(Default)]
+struct RunAttributes {
+    program: u32,
+    result: u32,
+    data_in_size: u32,
+    data_out_size: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    context_size: u32,
+    context_out_size: u32,
+    context: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    padding: u32,
 }
 
 /// What a program is for.
@@ -203,6 +227,82 @@ pub fn delete_batch<K: Copy>(map: BorrowedFd<'_>, mut keys: &[K]) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// The elements of a hash map that is changed meanwhile: each that is there all the time, once. `values` says how
+/// many values an element has: of a map with values for each CPU, so many as there are CPUs.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn elements<K: aya::Pod, V: aya::Pod>(
+    map: BorrowedFd<'_>,
+    values: usize,
+) -> Result<Vec<(K, Vec<V>)>, Errno> {
+    // Where the kernel goes on: the number of a bucket.
+    let (mut from, mut next) = (None, 0u32);
+    let mut room = 1 << 10;
+    let mut found = Vec::new();
+    loop {
+        let mut keys = Vec::<K>::with_capacity(room);
+        let mut all = Vec::<V>::with_capacity(room * values);
+        let mut attributes = BatchAttributes {
+            in_batch: from.as_ref().map_or(0, |from: &u32| std::ptr::from_ref(from) as u64),
+            out_batch: (&raw mut next) as u64,
+            keys: keys.as_mut_ptr() as u64,
+            values: all.as_mut_ptr() as u64,
+            count: room as u32,
+            map_fd: map.as_raw_fd() as u32,
+            ..Default::default()
+        };
+        // SAFETY: keys and values have the map's sizes at every call, and there is room for `count` of them;
+        // what is pointed to outlives the call.
+        let done = match unsafe { bpf(BPF_MAP_LOOKUP_BATCH, &mut attributes) } {
+            Ok(_) => false,
+            Err(Errno::ENOENT) => true,
+            // A bucket has more elements than there is room.
+            Err(Errno::ENOSPC) => {
+                room *= 2;
+                continue;
+            }
+            Err(errno) => return Err(errno),
+        };
+        let count = (attributes.count as usize).min(room);
+        // SAFETY: the kernel has written so many, and any bytes are keys and values.
+        unsafe {
+            keys.set_len(count);
+            all.set_len(count * values);
+        }
+        found.extend(keys.into_iter().zip(all.chunks_exact(values).map(<[V]>::to_vec)));
+        if done {
+            return Ok(found);
+        }
+        from = Some(next);
+    }
+}
+
+/// Calls a program for a tracepoint with these arguments; what it returns.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn call_program(program: BorrowedFd<'_>, arguments: &[u64]) -> Result<i32, Errno> {
+    let mut attributes = RunAttributes {
+        program: program.as_raw_fd() as u32,
+        context: arguments.as_ptr() as u64,
+        context_size: size_of_val(arguments) as u32,
+        ..Default::default()
+    };
+    // SAFETY: the arguments outlive the call.
+    unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes) }?;
+    Ok(attributes.result.cast_signed())
+}
+
+/// Waits until all that the kernel has put off until every CPU has passed through it (RCU) may be done, a number of
+/// times: what is put off may put off more.
+pub fn let_rcu_pass(times: usize) {
+    for _ in 0..times {
+        // SAFETY: the call takes numbers. It only waits: a kernel that has none has done nothing.
+        unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    }
 }
 
 /// Removes an element of a hash map and returns its value, in one step; none if there is no such key.

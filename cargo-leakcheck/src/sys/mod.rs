@@ -9,7 +9,9 @@ mod ptrace;
 mod shared;
 mod spawn;
 
-pub use bpf::{ProgramKind, delete_batch, link_uprobes, load_program, take_element};
+pub use bpf::{
+    ProgramKind, call_program, delete_batch, elements, let_rcu_pass, link_uprobes, load_program, take_element,
+};
 pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
 pub use lists::{attach_tracepoint, list_of_process};

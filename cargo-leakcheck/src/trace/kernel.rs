@@ -17,12 +17,13 @@ use super::accounts::Accounts;
 use super::files::Files;
 use super::ipc::{self, IpcCalls};
 use super::object::{self, refused};
+use super::objects::Objects;
 use super::rows::Rows;
 use super::sites::{Program, Site};
 use super::started::Started;
 use super::table::{Table, take};
 use crate::error::{Error, Result};
-use crate::options::TraceOptions;
+use crate::options::{KernelBytes, TraceOptions};
 use crate::sys::{self, SharedBits};
 
 /// Words of a process record.
@@ -33,6 +34,9 @@ pub type ThreadRecord = [u64; thread::WORDS];
 pub type BadFreeRecord = [u64; bad_free::WORDS];
 /// Words of a block record.
 pub type BlockRecord = [u64; block::WORDS];
+
+/// Entries of the table of totals for each test that runs: system calls by places in the kernel.
+const TOTALS: u32 = 1 << 10;
 
 /// The loaded programs and their tables. Dropping it removes every probe.
 pub struct Kernel {
@@ -63,12 +67,16 @@ impl Kernel {
         let pages = options.max_blocks / LOG_PAGE_WORDS as u32;
         // With the ledger nobody writes to them.
         let used = |entries: u32| if records { entries } else { 1 };
+        let objects = options.kernel_bytes != KernelBytes::Off || options.kernel_report;
         let mut loaded = object::load(&[
             ("BLOCKS", used(options.max_blocks)),
             ("STACKS", used(options.max_stacks)),
             ("THREADS", options.max_threads),
             ("BAD_FREES", used(options.max_bad_frees)),
             ("FILES", options.max_files),
+            // A file has some three objects besides itself.
+            ("OBJECTS", if objects { options.max_files.saturating_mul(4) } else { 1 }),
+            ("TOTALS", if options.kernel_report { TOTALS.saturating_mul(tests(options)) } else { 1 }),
             ("STARTED", if options.children { options.max_threads } else { 1 }),
             ("PROCESSES", processes(options)),
             // Each process has its last pages half empty.
@@ -122,6 +130,21 @@ impl Kernel {
     /// The account of processes and threads that tests start, in the same way.
     pub fn started(&self) -> Option<&Result<Started, String>> {
         self.accounts.started.as_ref()
+    }
+
+    /// The account of the kernel's objects, in the same way.
+    pub fn objects(&self) -> Option<&Result<Objects, String>> {
+        self.accounts.objects.as_ref()
+    }
+
+    /// Lets objects be recorded from now on, where they can be.
+    pub fn start_objects(&mut self) {
+        if let Some(Ok(objects)) = &mut self.accounts.objects
+            && !objects.runs()
+            && let Err(reason) = objects.start()
+        {
+            self.accounts.objects = Some(Err(reason));
+        }
     }
 
     /// What is known of the frames of modules.
@@ -267,6 +290,11 @@ impl Kernel {
         {
             ipc.forget(pid);
         }
+        if let Some(Ok(objects)) = &self.accounts.objects
+            && counters[process::OBJECTS] > 0
+        {
+            objects.forget(pid);
+        }
         let _ = self.processes.remove(&key(pid));
         if let Some(Ok(files)) = &mut self.accounts.files {
             files.ended(counters[process::FILES], |pid| self.processes.get(&key(pid)).is_ok());
@@ -294,8 +322,13 @@ impl Kernel {
 /// Processes at a time: one for each test that runs, and some that are being removed. Of children there can
 /// be as many as of threads.
 fn processes(options: &TraceOptions) -> u32 {
-    let tests = u32::try_from(options.jobs).unwrap_or(u32::MAX).saturating_mul(2).saturating_add(64);
+    let tests = tests(options).saturating_mul(2).saturating_add(64);
     if options.follow_children { tests.max(options.max_threads) } else { tests }
+}
+
+/// Tests at a time.
+fn tests(options: &TraceOptions) -> u32 {
+    u32::try_from(options.jobs).unwrap_or(u32::MAX)
 }
 
 impl Drop for Kernel {

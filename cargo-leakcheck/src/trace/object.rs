@@ -111,13 +111,26 @@ pub fn attach_other(
     name: &str,
     wanted: &[Parameter],
 ) -> std::result::Result<OwnedFd, String> {
-    let parameters = types.tracepoint(tracepoint).unwrap_or_default();
-    if !parameters.starts_with(wanted) {
-        return Err(format!("the kernel's tracepoint {tracepoint} has other arguments: {parameters:?}"));
-    }
+    check_tracepoint(types, tracepoint, wanted)?;
     let program = load_other(programs, ProgramKind::Tracepoint, name)?;
     sys::attach_tracepoint(program.as_fd(), tracepoint)
         .map_err(|errno| format!("the kernel refuses its tracepoint {tracepoint}: {errno}"))
+}
+
+/// Makes sure that a tracepoint has arguments as they are read.
+///
+/// # Errors
+/// The kernel has it otherwise.
+pub fn check_tracepoint(
+    types: &Btf<'_>,
+    tracepoint: &str,
+    wanted: &[Parameter],
+) -> std::result::Result<(), String> {
+    let parameters = types.tracepoint(tracepoint).unwrap_or_default();
+    if parameters.starts_with(wanted) {
+        return Ok(());
+    }
+    Err(format!("the kernel's tracepoint {tracepoint} has other arguments: {parameters:?}"))
 }
 
 /// `struct bpf_insn` as bytes (include/uapi/linux/bpf.h).
