@@ -13,6 +13,9 @@ use crate::trace::{Process, ProcessRecord, Steering};
 /// What is put off by RCU may put off more: so often all CPUs pass through it before the totals are read.
 const RCU_PASSES: usize = 3;
 
+/// Where the kernel allocates what its own account of the test, in maps of eBPF, takes.
+const OWN: &str = "alloc_bulk";
+
 /// The totals of a process that is kept at its exit; none where they are not asked for, or cannot be had.
 pub fn of(steering: &Steering, process: &Process, counters: &ProcessRecord) -> Option<KernelTotals> {
     let objects = steering.kernel()?.objects()?.as_ref().ok()?;
@@ -23,6 +26,9 @@ pub fn of(steering: &Steering, process: &Process, counters: &ProcessRecord) -> O
     let mut by_place = BTreeMap::<_, [u64; total::WORDS]>::new();
     for of in objects.totals(process.pid).ok()? {
         let place = objects.symbols().function(of.site).map(str::to_owned);
+        if place.as_deref() == Some(OWN) {
+            continue;
+        }
         let place = place.unwrap_or_else(|| format!("{:#x}", of.site));
         let counts = by_place.entry((of.call, place)).or_default();
         counts.iter_mut().zip(of.counts).for_each(|(sum, count)| *sum = sum.wrapping_add(count));
@@ -37,7 +43,6 @@ pub fn of(steering: &Steering, process: &Process, counters: &ProcessRecord) -> O
     };
     let mut totals: Vec<_> = by_place.into_iter().map(one).collect();
     totals.sort_by_key(|total| Reverse((total.bytes, total.allocated_bytes)));
-    // Read after what is there: what came in between is in neither.
     let lost = counters[process::LOST_OBJECTS] + counters[process::LOST_TOTALS];
     Some(KernelTotals { totals, lost })
 }

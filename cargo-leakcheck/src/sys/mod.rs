@@ -8,10 +8,9 @@ mod namespace;
 mod ptrace;
 mod shared;
 mod spawn;
+mod tables;
 
-pub use bpf::{
-    ProgramKind, call_program, delete_batch, elements, let_rcu_pass, link_uprobes, load_program, take_element,
-};
+pub use bpf::{ProgramKind, call_program, let_rcu_pass, link_uprobes, load_program};
 pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
 pub use lists::{attach_tracepoint, list_of_process};
@@ -22,3 +21,4 @@ pub use ptrace::{
 };
 pub use shared::SharedBits;
 pub use spawn::{Held, Program, Spawner};
+pub use tables::{delete_batch, elements, take_element};

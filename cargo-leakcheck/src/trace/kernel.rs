@@ -20,10 +20,11 @@ use super::object::{self, refused};
 use super::objects::Objects;
 use super::rows::Rows;
 use super::sites::{Program, Site};
+use super::sizes;
 use super::started::Started;
 use super::table::{Table, take};
 use crate::error::{Error, Result};
-use crate::options::{KernelBytes, TraceOptions};
+use crate::options::TraceOptions;
 use crate::sys::{self, SharedBits};
 
 /// Words of a process record.
@@ -34,9 +35,6 @@ pub type ThreadRecord = [u64; thread::WORDS];
 pub type BadFreeRecord = [u64; bad_free::WORDS];
 /// Words of a block record.
 pub type BlockRecord = [u64; block::WORDS];
-
-/// Entries of the table of totals for each test that runs: system calls by places in the kernel.
-const TOTALS: u32 = 1 << 10;
 
 /// The loaded programs and their tables. Dropping it removes every probe.
 pub struct Kernel {
@@ -64,24 +62,7 @@ impl Kernel {
     /// # Errors
     /// No privileges, or the kernel refuses the programs or the tables.
     pub fn load(options: &TraceOptions, records: bool) -> Result<Self> {
-        let pages = options.max_blocks / LOG_PAGE_WORDS as u32;
-        // With the ledger nobody writes to them.
-        let used = |entries: u32| if records { entries } else { 1 };
-        let objects = options.kernel_bytes != KernelBytes::Off || options.kernel_report;
-        let mut loaded = object::load(&[
-            ("BLOCKS", used(options.max_blocks)),
-            ("STACKS", used(options.max_stacks)),
-            ("THREADS", options.max_threads),
-            ("BAD_FREES", used(options.max_bad_frees)),
-            ("FILES", options.max_files),
-            // A file has some three objects besides itself.
-            ("OBJECTS", if objects { options.max_files.saturating_mul(4) } else { 1 }),
-            ("TOTALS", if options.kernel_report { TOTALS.saturating_mul(tests(options)) } else { 1 }),
-            ("STARTED", if options.children { options.max_threads } else { 1 }),
-            ("PROCESSES", processes(options)),
-            // Each process has its last pages half empty.
-            ("LOG", used(pages.saturating_mul(2).max(1 << 14))),
-        ])?;
+        let mut loaded = object::load(&sizes::of_tables(options, records))?;
         // Before any table is taken: the instructions have the numbers of their descriptors.
         let (accounts, links) = Accounts::new(options, &mut loaded);
         let object::Loaded { programs, mut tables, .. } = loaded;
@@ -317,18 +298,6 @@ impl Kernel {
         }
         values
     }
-}
-
-/// Processes at a time: one for each test that runs, and some that are being removed. Of children there can
-/// be as many as of threads.
-fn processes(options: &TraceOptions) -> u32 {
-    let tests = tests(options).saturating_mul(2).saturating_add(64);
-    if options.follow_children { tests.max(options.max_threads) } else { tests }
-}
-
-/// Tests at a time.
-fn tests(options: &TraceOptions) -> u32 {
-    u32::try_from(options.jobs).unwrap_or(u32::MAX)
 }
 
 impl Drop for Kernel {

@@ -28,6 +28,7 @@ mod process;
 mod rows;
 mod running;
 mod sites;
+mod sizes;
 mod started;
 mod steering;
 mod symbols;

@@ -43,7 +43,7 @@ pub struct Objects {
     _tables: ([MapData; 3], Array<MapData, [u64; objects::WORDS]>),
 }
 
-/// Where `struct file` and `struct dentry` have what leads to other objects, in bytes.
+/// Where the kernel's structures have what leads to other objects, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Places {
     /// `file.f_path.dentry`.
@@ -52,6 +52,16 @@ pub struct Places {
     pub inode: u64,
     /// `dentry.d_parent`.
     pub parent: u64,
+    /// `file.private_data`: of a socket, its `struct socket`.
+    pub private: u64,
+    /// `socket.sk`: its protocol's part.
+    pub socket: u64,
+    /// `sock.__sk_common.skc_prot`: the protocol of that.
+    pub protocol: u64,
+    /// `proto.slab`: the slab of its sockets.
+    pub slab: u64,
+    /// `kmem_cache.size`: the size of one.
+    pub size: u64,
 }
 
 /// An object of the kernel.
@@ -102,9 +112,14 @@ impl Objects {
             name: place("file", &["f_path", "dentry"])?,
             inode: place("file", &["f_inode"])?,
             parent: place("dentry", &["d_parent"])?,
+            private: place("file", &["private_data"])?,
+            socket: place("socket", &["sk"])?,
+            protocol: place("sock", &["__sk_common", "skc_prot"])?,
+            slab: place("proto", &["slab"])?,
+            size: place("kmem_cache", &["size"])?,
         };
         let mut words = [0; objects::WORDS];
-        words[objects::CACHE_SIZE] = place("kmem_cache", &["size"])?;
+        words[objects::CACHE_SIZE] = places.size;
         words[objects::TOTALS] = u64::from(counts_totals);
         settings.set(0, words, 0).map_err(|error| error.to_string())?;
         let load = |(tracepoint, program, wanted): &(&str, &str, &[Parameter])| {

@@ -21,8 +21,11 @@ pub fn from_the_start(tests: &[PlannedTest], options: &TraceOptions) -> bool {
 /// Whether it can be done: objects can be recorded, and are not yet.
 pub fn is_possible(steering: &Steering, options: &TraceOptions) -> bool {
     let objects = steering.kernel().and_then(Kernel::objects);
-    options.kernel_bytes == KernelBytes::IfLeft
-        && objects.is_some_and(|objects| objects.as_ref().is_ok_and(|objects| !objects.runs()))
+    options.kernel_bytes == KernelBytes::IfLeft && matches!(objects, Some(Ok(objects)) if !objects.runs())
+}
+
+fn is_started(steering: &Steering) -> bool {
+    matches!(steering.kernel().and_then(Kernel::objects), Some(Ok(objects)) if objects.runs())
 }
 
 /// Whether a test may be run twice: a program of the user's own choice may do something that it must not do twice.
@@ -45,6 +48,9 @@ pub fn run(
     sink: &mut dyn FnMut(Event),
 ) -> Result<bool> {
     steering.start_objects();
+    if !is_started(steering) {
+        return Ok(false);
+    }
     let again: Vec<PlannedTest> = numbers.iter().map(|number| tests[*number].clone()).collect();
     let mut sift = |event| {
         if let Event::Finished(mut second) = event {

@@ -17,6 +17,7 @@ mod frees;
 mod inside;
 mod interrupt;
 mod ipc;
+mod kernel_bytes;
 mod left;
 mod processes;
 mod selection;
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 11] = [
+    let lists: [&[NamedTrial]; 12] = [
         children::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         inside::TRIALS,
         interrupt::TRIALS,
         ipc::TRIALS,
+        kernel_bytes::TRIALS,
         left::TRIALS,
         selection::TRIALS,
         unprivileged::TRIALS,

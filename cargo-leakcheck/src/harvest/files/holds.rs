@@ -5,6 +5,9 @@
 //! lists lead from anything to everything. Never a file's: other files, which have descriptors or owners of their own;
 //! names that the file system keeps for all (`dentry`), and its inodes; routes. What several files lead to is
 //! counted once, for the one that leads there by the fewest steps, and among those for the first.
+//!
+//! The protocol part of a connection that was accepted may have been made for whoever was running when the network's
+//! packet came. So that of a socket counts whoever it was made for, and its protocol says how large it is.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -18,6 +21,8 @@ pub struct Kernel<'a> {
     pub places: Places,
     /// Whether what is allocated there is a file.
     pub is_file: &'a dyn Fn(u64) -> bool,
+    /// Whether the file at an address is a socket.
+    pub is_socket: &'a dyn Fn(u64) -> bool,
     /// Whether what is allocated there is shared by all.
     pub is_shared: &'a dyn Fn(u64) -> bool,
     /// The words of an object.
@@ -38,8 +43,17 @@ pub fn bytes(files: &[u64], kernel: &Kernel<'_>) -> Vec<Option<u64>> {
         held.push(Some(object.bytes));
         let word = |place: u64| words.get(place as usize / 8).copied().unwrap_or(0);
         let name = word(kernel.places.name);
+        if (kernel.is_socket)(*file) {
+            let part = kernel.word(word(kernel.places.private), kernel.places.socket);
+            if let Some(part) = part.filter(|part| !kernel.objects.contains_key(part)) {
+                let bytes = kernel.size_by_protocol(part).filter(|_| found.insert(part));
+                let seen = bytes.and_then(|bytes| Some((bytes, (kernel.words)(part, bytes)?)));
+                held[number] = seen.as_ref().map(|(bytes, _)| object.bytes + bytes);
+                steps.extend(seen.map(|(_, leads)| (number, leads)));
+            }
+        }
         let mut leads: Vec<u64> = words.clone();
-        match kernel.parent(name) {
+        match kernel.word(name, kernel.places.parent) {
             // A name of its own, in no directory: the inode is its own, too. Words point into the middle of it.
             Some(parent) if parent == name => leads.extend(kernel.around(word(kernel.places.inode))),
             _ => leads.retain(|lead| *lead != name),
@@ -75,9 +89,17 @@ impl Kernel<'_> {
         !(self.is_file)(object.site) && !(self.is_shared)(object.site)
     }
 
-    /// The directory of a name.
-    fn parent(&self, name: u64) -> Option<u64> {
-        (self.words)(name, self.places.parent + 8)?.last().copied()
+    /// A word of an object.
+    fn word(&self, address: u64, place: u64) -> Option<u64> {
+        (self.words)(address.checked_add(place)?, 8)?.first().copied()
+    }
+
+    /// The size of a socket's protocol part.
+    fn size_by_protocol(&self, part: u64) -> Option<u64> {
+        let protocol = self.word(part, self.places.protocol)?;
+        let slab = self.word(protocol, self.places.slab)?;
+        // It has 32 bits.
+        self.word(slab, self.places.size).map(|size| size & u64::from(u32::MAX))
     }
 
     /// The object that an address is in.
@@ -91,8 +113,11 @@ impl Kernel<'_> {
 mod tests {
     use super::*;
 
-    /// Where in a file its name and inode are, and in a name its directory: words 1 and 2, and word 1.
-    const PLACES: Places = Places { name: 8, inode: 16, parent: 8 };
+    /// Where in a file its name and inode are, and in a name its directory: words 1 and 2, and word 1. A file's private
+    /// word is the first.
+    const PLACES: Places =
+        Places { name: 8, inode: 16, parent: 8, private: 0, socket: 8, protocol: 16, slab: 8, size: 4 };
+    const SOCKET: u64 = 0xc00;
     const FILE: u64 = 0xf00;
     const ROUTE: u64 = 0xd00;
 
@@ -112,8 +137,18 @@ mod tests {
         // What was allocated before the test is there as well, but not recorded: site 0.
         let recorded = all.iter().filter(|(_, site, _)| *site != 0);
         let words = |address: u64, bytes: u64| {
-            let (.., words) = all.iter().find(|(at, ..)| *at == address && is_readable(address))?;
-            Some(words[..(bytes as usize / 8).min(words.len())].to_vec())
+            let within = |(at, _, words): &&(u64, u64, &[u64])| {
+                address.checked_sub(*at).is_some_and(|offset| offset < words.len() as u64 * 8)
+            };
+            let (at, _, words) = all.iter().find(within).filter(|_| is_readable(address))?;
+            let bytes_of = words.iter().flat_map(|word| word.to_le_bytes());
+            let bytes: Vec<u8> = bytes_of.skip((address - at) as usize).take(bytes as usize).collect();
+            Some(
+                bytes
+                    .chunks(8)
+                    .map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+                    .collect(),
+            )
         };
         let objects = recorded.map(object).collect();
         bytes(
@@ -121,7 +156,8 @@ mod tests {
             &Kernel {
                 objects: &objects,
                 places: PLACES,
-                is_file: &|site| site == FILE,
+                is_file: &|site| site == FILE || site == SOCKET,
+                is_socket: &|file| all.iter().any(|(at, site, _)| (*at, *site) == (file, SOCKET)),
                 is_shared: &|site| site == ROUTE,
                 words: &words,
             },
@@ -142,6 +178,26 @@ mod tests {
         ];
         // 4 + 2 + 3 + 5 + 1 words.
         assert_eq!(held(&[0x1000], &all), [Some(15 * 8)]);
+    }
+
+    #[test]
+    fn a_connections_part_counts_whoever_it_was_made_for() {
+        let with_slab = |slab: u64| -> Vec<Option<u64>> {
+            let all: [(u64, u64, &[u64]); 6] = [
+                (0x1000, SOCKET, &[0x2000, 0, 0]),
+                (0x2000, 1, &[0, 0x3000]),
+                // A protocol part that was not recorded, with a packet that was.
+                (0x3000, 0, &[0x4000, 0, 0x5000, 0, 0, 0]),
+                (0x4000, 1, &[0]),
+                (0x5000, 0, &[0, slab]),
+                // The upper half of its first word: 48 bytes.
+                (0x6000, 0, &[48 << 32 | 7, 9]),
+            ];
+            held(&[0x1000], &all)
+        };
+        // 3, 2 and 1 words, and what the slab says.
+        assert_eq!(with_slab(0x6000), [Some(6 * 8 + 48)]);
+        assert_eq!(with_slab(0), [None]);
     }
 
     #[test]

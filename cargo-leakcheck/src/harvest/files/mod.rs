@@ -71,7 +71,7 @@ impl<'a> Opened<'a> {
     /// Says what they are and where they come from, and forgets them.
     pub fn describe(self, places: &mut Places<'_>, threads: &Threads) -> Vec<Descriptor<usize>> {
         let describer = describe::Describer::new(self.process);
-        let mut held = self.bytes();
+        let mut held = self.bytes(&describer);
         let describe = |(file, (numbers, record)): (&u64, &(Vec<u32>, FileRecord))| {
             let frames = stack::unwind(record, &mut |address| places.row(address));
             let stack = places.add(frames);
@@ -98,7 +98,7 @@ impl<'a> Opened<'a> {
         descriptors
     }
     /// What each of the files holds in the kernel, as far as that is known.
-    fn bytes(&self) -> BTreeMap<u64, u64> {
+    fn bytes(&self, describer: &describe::Describer) -> BTreeMap<u64, u64> {
         let Some((objects, all)) = self.objects.and_then(|it| Some((it, it.of(self.process).ok()?))) else {
             return BTreeMap::new();
         };
@@ -113,6 +113,10 @@ impl<'a> Opened<'a> {
                 objects: &all,
                 places: objects.places(),
                 is_file: &|site| self.files.are_made_at(site),
+                is_socket: &|file| {
+                    let numbers = self.by_file.get(&file).map(|(numbers, _)| numbers);
+                    numbers.is_some_and(|numbers| describer.is_socket(numbers[0]))
+                },
                 is_shared: &|site| symbols.function(site) == Some(ROUTES),
                 words: &|address, bytes| objects.words(address, bytes),
             },
