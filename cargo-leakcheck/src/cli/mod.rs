@@ -100,7 +100,11 @@ fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
         }
         Some(Command::List(list)) => test(*list, surroundings, Action::List),
         Some(Command::Exec(exec)) => {
-            let (trace, judge, report) = run(&exec.run, None, &surroundings);
+            let (mut trace, judge, report) = run(&exec.run, None, &surroundings);
+            // A program is not run twice.
+            if trace.kernel_bytes == KernelBytes::IfLeft {
+                trace.kernel_bytes = KernelBytes::Off;
+            }
             let Surroundings { environment, directory, .. } = surroundings;
             let exec = ExecOptions { command: exec.command, directory, environment };
             Ok(Options { action: Action::Exec(exec), trace, judge, report })

@@ -269,5 +269,8 @@ fn what_slows_the_machine_is_done_where_it_is_asked_for() {
     assert_eq!(when(&["--kernel-report"]), KernelBytes::Always);
     assert_eq!(when(&["--no-kernel-bytes", "--kernel-report"]), KernelBytes::Off);
     assert_eq!(when(&["--no-fds"]), KernelBytes::Off);
+    // Programs are not run twice.
+    assert_eq!(when(&["exec", "--", "a"]), KernelBytes::Off);
+    assert_eq!(when(&["exec", "--kernel-bytes", "0", "--", "a"]), KernelBytes::Always);
     assert!(usage(&["--kernel-bytes", "0", "--no-fds"]).contains("cannot be used with"));
 }

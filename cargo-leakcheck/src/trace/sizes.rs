@@ -4,6 +4,8 @@ use leakcheck_common::LOG_PAGE_WORDS;
 
 use crate::options::{KernelBytes, TraceOptions};
 
+/// Objects of a file, itself included.
+const OBJECTS: u32 = 4;
 /// Entries of the table of totals for each test that runs: system calls by places in the kernel.
 const TOTALS: u32 = 1 << 10;
 
@@ -13,15 +15,20 @@ pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32);
     // With the ledger nobody writes to them.
     let used = |entries: u32| if records { entries } else { 1 };
     let wanted = |entries: u32, wanted: bool| if wanted { entries } else { 1 };
-    let objects = options.kernel_bytes != KernelBytes::Off || options.kernel_report;
+    let objects = match options.kernel_bytes {
+        _ if options.kernel_report => options.max_files.saturating_mul(OBJECTS),
+        KernelBytes::Off => 1,
+        // It takes memory from the start, and most runs will not need it.
+        KernelBytes::IfLeft => options.max_files,
+        KernelBytes::Always => options.max_files.saturating_mul(OBJECTS),
+    };
     [
         ("BLOCKS", used(options.max_blocks)),
         ("STACKS", used(options.max_stacks)),
         ("THREADS", options.max_threads),
         ("BAD_FREES", used(options.max_bad_frees)),
         ("FILES", options.max_files),
-        // A file has some three objects besides itself.
-        ("OBJECTS", wanted(options.max_files.saturating_mul(4), objects)),
+        ("OBJECTS", objects),
         ("TOTALS", wanted(TOTALS.saturating_mul(tests(options)), options.kernel_report)),
         ("STARTED", wanted(options.max_threads, options.children)),
         ("PROCESSES", processes(options)),

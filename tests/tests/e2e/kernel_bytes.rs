@@ -18,6 +18,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("kernel_bytes::not_known", not_known),
     ("kernel_bytes::switched_off", switched_off),
     ("kernel_bytes::report", report),
+    ("kernel_bytes::tracepoints", tracepoints),
 ];
 
 /// What one object of a slab takes. Slabs of equal sizes are merged, and all of their names are there.
@@ -236,4 +237,26 @@ fn report(workshop: &Workshop) -> Outcome {
         true => Ok(()),
         false => Err(format!("{lost} lost\n{}", run.describe())),
     }
+}
+
+/// What the whole machine's kernel meets is attached where it is asked for: a program looks at the descriptors of what
+/// traces it.
+fn tracepoints(workshop: &Workshop) -> Outcome {
+    let look =
+        "cat /proc/$PPID/fdinfo/* 2>/dev/null | sed -n 's/^tp_name:[[:space:]]*//p' | grep -v sched_ | sort";
+    for (options, expected) in [
+        (&[][..], "kmem_cache_alloc\n"),
+        (&["--no-fds"], ""),
+        (
+            &["--kernel-bytes", "9999999"],
+            "kfree\nkmalloc\nkmem_cache_alloc\nkmem_cache_alloc\nkmem_cache_free\n",
+        ),
+        (&["--kernel-report"], "kfree\nkmalloc\nkmem_cache_alloc\nkmem_cache_alloc\nkmem_cache_free\n"),
+    ] {
+        let (run, _) = exec_with(workshop, options, &["/bin/sh", "-c", look])?;
+        if run.stdout != expected {
+            return Err(format!("{options:?}: {expected:?} was expected\n{}", run.describe()));
+        }
+    }
+    Ok(())
 }
