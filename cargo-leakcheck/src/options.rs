@@ -162,6 +162,10 @@ pub struct TraceOptions {
     pub free_stacks: bool,
     /// Look at descriptors that are left open.
     pub descriptors: bool,
+    /// Say what descriptors hold in the kernel.
+    pub kernel_bytes: KernelBytes,
+    /// Say what the kernel has allocated for each test, by system call and place.
+    pub kernel_report: bool,
     /// Give tests IPC namespaces of their own, and look at IPC objects that are left behind.
     pub ipc: bool,
     /// Give tests (no program of `exec`) temporary directories of their own, and say what is left there.
@@ -182,6 +186,17 @@ pub struct TraceOptions {
     pub probe_at_entry: bool,
 }
 
+/// When to say what descriptors hold in the kernel: what it takes slows the whole machine a little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelBytes {
+    /// Never.
+    Off,
+    /// By a second run of tests that have left descriptors.
+    IfLeft,
+    /// In the first run.
+    Always,
+}
+
 /// How to judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgeOptions {
@@ -195,6 +210,8 @@ pub struct JudgeOptions {
     pub count_bad_frees: bool,
     /// Descriptors that a test without a limit of its own may leave open; without it nobody is to judge.
     pub fds: Option<u64>,
+    /// The same of bytes that those hold in the kernel.
+    pub kernel_bytes: Option<u64>,
     /// IPC objects that a test without a limit of its own may leave behind.
     pub ipc: u64,
     /// The same of child processes that it may leave.

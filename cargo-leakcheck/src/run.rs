@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use camino::Utf8PathBuf;
 
 use crate::error::{Error, Exit, Result};
+use crate::judge::weigh;
 use crate::model::{
     CheckedTest, Finding, Frame, Judged, Left, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered,
     TestName, Window,
@@ -152,7 +153,7 @@ fn check(
         trace::block_signals()?;
         progress.start(job.tests.len());
         let progress = &*progress;
-        let (sender, receiver) = mpsc::sync_channel::<Box<Traced>>(WAITING);
+        let (sender, receiver) = mpsc::sync_channel::<Event>(WAITING);
         let (plan, executables, own, steered) = (&job.tests, &job.executables, &job.own, &steered);
         let symbolizer = Symbolizer::new(job.own.clone());
         let traced = std::thread::scope(|scope| {
@@ -168,7 +169,7 @@ fn check(
                     }
                     Event::Started { number } => progress.running(plan[number].name.as_str()),
                     // If nobody receives, the analysis has panicked, and that is what shows.
-                    Event::Finished(traced) => drop(sender.send(traced)),
+                    event => drop(sender.send(event)),
                 })
             });
             let own = &job.own;
@@ -195,7 +196,7 @@ fn check(
 }
 
 fn analyse(
-    receiver: mpsc::Receiver<Box<Traced>>,
+    receiver: mpsc::Receiver<Event>,
     mut symbolizer: Symbolizer,
     own: &OwnCode,
     options: &Options,
@@ -203,16 +204,38 @@ fn analyse(
     progress: &Progress,
 ) -> Vec<CheckedTest> {
     let mut checked: Vec<(usize, CheckedTest)> = Vec::new();
-    for traced in receiver {
-        // A test that was cut short by the user's interrupt has no result.
-        if traced.interrupted {
-            continue;
+    for event in receiver {
+        match event {
+            // A test that was cut short by the user's interrupt has no result.
+            Event::Finished(traced) | Event::Weighed(traced) if traced.interrupted => {}
+            Event::Finished(traced) => {
+                let number = traced.number;
+                let test = examine(*traced, &mut symbolizer, own, options, progress);
+                progress.print(&terminal.finished(&test));
+                progress.advance();
+                checked.push((number, test));
+            }
+            Event::Weigh { numbers, wanted } => {
+                let is_wanted = |number: &usize| {
+                    checked.iter().any(|(of, test)| of == number && weigh::is_wanted(&test.memory))
+                };
+                let numbers: Vec<usize> = numbers.into_iter().filter(is_wanted).collect();
+                progress.print(&terminal.weighing(numbers.len()));
+                // If nobody receives, the tracer has panicked, and that is what shows.
+                drop(wanted.send(numbers));
+            }
+            Event::Weighed(traced) => {
+                let first = checked.iter_mut().find(|(number, _)| *number == traced.number);
+                if let Some((_, first)) = first.filter(|(_, first)| first.outcome == traced.ran.outcome) {
+                    let second = symbolizer.explain_left(&traced.ran.memory);
+                    weigh::take_over(&mut first.memory.left.descriptors, second.descriptors);
+                    let how = judging(&first.test, options);
+                    judge::judge_again(first, &how);
+                }
+            }
+            // Those were the tracer's own.
+            Event::Ready(_) | Event::ByUprobe { .. } | Event::Started { .. } => {}
         }
-        let number = traced.number;
-        let test = examine(*traced, &mut symbolizer, own, options, progress);
-        progress.print(&terminal.finished(&test));
-        progress.advance();
-        checked.push((number, test));
     }
     checked.sort_by_key(|(number, _)| *number);
     checked.into_iter().map(|(_, test)| test).collect()
@@ -240,17 +263,22 @@ fn examine(
         losses.extend(child.losses.into_iter().map(loss));
     }
     findings.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
-    // A program may have descriptors until it ends, as it may have blocks that it can still reach.
-    let none = (test.window == Window::TestBody).then_some(0);
-    let how = JudgeOptions {
-        fds: options.judge.fds.or(none),
-        children: options.judge.children.or(none),
-        ..options.judge
-    };
+    let how = judging(&test, options);
     let panics = test.should_panic;
     let memory = judge::judge(&test.budget, &outcome, panics, findings, left, losses, &how);
     let memory = Judged { files, ..memory };
     Ran { test, outcome, duration, output, recorded_by, allocators, memory }
+}
+
+/// How a test is judged.
+fn judging(test: &PlannedTest, options: &Options) -> JudgeOptions {
+    // A program may have descriptors until it ends, as it may have blocks that it can still reach.
+    let none = (test.window == Window::TestBody).then_some(0);
+    JudgeOptions {
+        fds: options.judge.fds.or(none),
+        children: options.judge.children.or(none),
+        ..options.judge
+    }
 }
 
 /// What is known of one process.

@@ -207,6 +207,11 @@ pub enum Loss {
         /// Why.
         reason: String,
     },
+    /// What descriptors hold in the kernel is limited and not known.
+    #[error(
+        "what its descriptors hold in the kernel is not known; use --kernel-bytes and, for many of them, --max-files"
+    )]
+    KernelBytes,
     /// The IPC objects of the process were not listed.
     #[error("the IPC objects that it leaves could not be listed: {reason}")]
     Ipc {

@@ -5,6 +5,10 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod objects_of_kernel;
+
+pub use objects_of_kernel::{LOOK_WORDS, object, objects, total};
+
 /// Version of everything in this crate; an object with another version is refused at load.
 pub const ABI_VERSION: u32 = 11;
 
@@ -141,8 +145,14 @@ pub mod process {
     pub const STARTED: usize = 20;
     /// Such processes and threads, and descendants of them, lost because their table was full.
     pub const LOST_STARTED: usize = 21;
+    /// Objects of the kernel allocated in the window, while they are recorded.
+    pub const OBJECTS: usize = 22;
+    /// Such objects lost because their table was full.
+    pub const LOST_OBJECTS: usize = 23;
+    /// Allocations that are in no total because the table of totals was full.
+    pub const LOST_TOTALS: usize = 24;
     /// Number of words.
-    pub const WORDS: usize = 22;
+    pub const WORDS: usize = 25;
 }
 
 /// Words of a thread record.

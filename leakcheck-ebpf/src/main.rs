@@ -15,6 +15,7 @@ mod file;
 mod ipc;
 mod lookup;
 mod maps;
+mod objects;
 mod outer;
 mod record;
 mod started;
@@ -90,6 +91,33 @@ pub fn ipc(ctx: ProbeContext) -> u32 {
 pub fn make(ctx: RawTracePointContext) -> i32 {
     file::made(&ctx);
     0
+}
+
+/// The kernel allocates an object by its size.
+#[raw_tracepoint(tracepoint = "kmalloc")]
+pub fn sized(ctx: RawTracePointContext) -> i32 {
+    objects::sized(&ctx);
+    0
+}
+
+/// The kernel allocates an object of a cache.
+#[raw_tracepoint(tracepoint = "kmem_cache_alloc")]
+pub fn cached(ctx: RawTracePointContext) -> i32 {
+    objects::cached(&ctx);
+    0
+}
+
+/// The kernel frees an object (`kfree` and `kmem_cache_free`).
+#[raw_tracepoint(tracepoint = "kfree")]
+pub fn freed(ctx: RawTracePointContext) -> i32 {
+    objects::freed(&ctx);
+    0
+}
+
+/// Called by the tracer: copies memory of the kernel's.
+#[raw_tracepoint(tracepoint = "look")]
+pub fn look(ctx: RawTracePointContext) -> i32 {
+    objects::look(&ctx)
 }
 
 /// A process or thread is about to start.

@@ -35,6 +35,7 @@
 /// | `reachable_blocks` | blocks still reachable when the process ends | number |
 /// | `outstanding_bytes` | bytes not freed when the process ends, whatever refers to them | number or size |
 /// | `fds` | descriptors left open when the process ends | number |
+/// | `kernel_bytes` | bytes that those hold in the kernel | number or size |
 /// | `ipc` | IPC objects left behind when the process ends | number |
 /// | `children` | child processes left running or not waited for | number |
 /// | `threads` | threads left running | number |

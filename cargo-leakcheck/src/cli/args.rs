@@ -52,7 +52,7 @@ pub enum Command {
     /// Say what the tool needs on this machine, what of it is there, and what mends the rest
     Doctor(DoctorArgs),
     /// Trace any program, Rust or not
-    Exec(ExecArgs),
+    Exec(Box<ExecArgs>),
     /// Print the tests that would run, with their budgets
     List(Box<TestArgs>),
 }
@@ -212,6 +212,15 @@ pub struct RunArgs {
     /// Do not look at descriptors
     #[arg(long, conflicts_with = "fds")]
     pub no_fds: bool,
+    /// Bytes that such descriptors may hold in the kernel, unless a test has a limit of its own [default: none]
+    #[arg(long, value_name = "N", conflicts_with = "no_fds")]
+    pub kernel_bytes: Option<u64>,
+    /// Do not say what descriptors hold in the kernel; a test that leaves any is otherwise run once more for it
+    #[arg(long, conflicts_with = "kernel_bytes")]
+    pub no_kernel_bytes: bool,
+    /// Show what the kernel has allocated for each test, by system call and place, and not freed at its end
+    #[arg(long)]
+    pub kernel_report: bool,
     /// IPC objects that a test may leave behind, unless it has a limit of its own
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub ipc: u64,

@@ -19,7 +19,7 @@ use self::libtest::LibtestArgs;
 use crate::error::{Error, Result};
 use crate::options::{
     Action, BuildOptions, Color, Count, DoctorOptions, Environment, ExecOptions, Github, Ignored,
-    JudgeOptions, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions,
+    JudgeOptions, KernelBytes, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions,
 };
 
 /// What the command line asks for.
@@ -111,7 +111,11 @@ fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Request> {
         }
         Some(Command::List(list)) => Options { sudo: false, ..test(*list, surroundings, Action::List)? },
         Some(Command::Exec(exec)) => {
-            let (trace, judge, report) = run(&exec.run, None, &surroundings);
+            let (mut trace, judge, report) = run(&exec.run, None, &surroundings);
+            // A program is not run twice.
+            if trace.kernel_bytes == KernelBytes::IfLeft {
+                trace.kernel_bytes = KernelBytes::Off;
+            }
             let Surroundings { environment, directory, .. } = surroundings;
             let sudo = !exec.run.no_sudo;
             let exec = ExecOptions { command: exec.command, directory, environment };
@@ -181,6 +185,12 @@ fn run(
         follow_children: run.follow_children,
         free_stacks: run.free_stacks,
         descriptors: !run.no_fds,
+        kernel_bytes: match run.kernel_bytes {
+            _ if run.no_kernel_bytes || run.no_fds => KernelBytes::Off,
+            None if !run.kernel_report => KernelBytes::IfLeft,
+            _ => KernelBytes::Always,
+        },
+        kernel_report: run.kernel_report,
         ipc: !run.no_ipc,
         files: !run.no_files,
         children: !run.no_children,
@@ -200,6 +210,7 @@ fn run(
         count_should_panic: run.count_should_panic,
         count_bad_frees: run.deny_bad_frees,
         fds: run.fds,
+        kernel_bytes: run.kernel_bytes,
         ipc: run.ipc,
         children: run.children,
         threads: run.threads,

@@ -121,7 +121,7 @@ fn defaults() {
     assert_eq!(options.trace.max_bad_frees, 16_384);
     assert_eq!(options.trace.max_files, 16_384);
     assert!(options.trace.descriptors && options.trace.ipc && options.trace.files);
-    assert!(!options.trace.follow_children);
+    assert!(!options.trace.follow_children && !options.trace.kernel_report);
     assert!(!options.trace.probe_at_entry && !options.report.timings);
     let judge = JudgeOptions {
         count: Count::Lost,
@@ -129,6 +129,7 @@ fn defaults() {
         count_should_panic: false,
         count_bad_frees: false,
         fds: None,
+        kernel_bytes: None,
         ipc: 0,
         children: None,
         threads: None,
@@ -149,6 +150,8 @@ fn own_options() {
         "--deny-bad-frees",
         "--fds",
         "2",
+        "--kernel-bytes",
+        "5",
         "--ipc",
         "3",
         "--children",
@@ -173,6 +176,7 @@ fn own_options() {
         count_should_panic: true,
         count_bad_frees: true,
         fds: Some(2),
+        kernel_bytes: Some(5),
         ipc: 3,
         children: Some(3),
         threads: Some(4),
@@ -268,4 +272,18 @@ fn github_is_told_where_it_is_there_or_where_it_is_asked_for() {
     assert_eq!(github(&[], &all[1..]), None);
     let here = Github { repository: "/work space".into(), summary: None };
     assert_eq!(github(&["--github", "always"], &[]), Some(here));
+}
+
+#[test]
+fn what_slows_the_machine_is_done_where_it_is_asked_for() {
+    let when = |arguments: &[&str]| options(arguments).trace.kernel_bytes;
+    assert_eq!(when(&[]), KernelBytes::IfLeft);
+    assert_eq!(when(&["--kernel-bytes", "0"]), KernelBytes::Always);
+    assert_eq!(when(&["--kernel-report"]), KernelBytes::Always);
+    assert_eq!(when(&["--no-kernel-bytes", "--kernel-report"]), KernelBytes::Off);
+    assert_eq!(when(&["--no-fds"]), KernelBytes::Off);
+    // Programs are not run twice.
+    assert_eq!(when(&["exec", "--", "a"]), KernelBytes::Off);
+    assert_eq!(when(&["exec", "--kernel-bytes", "0", "--", "a"]), KernelBytes::Always);
+    assert!(usage(&["--kernel-bytes", "0", "--no-fds"]).contains("cannot be used with"));
 }

@@ -57,7 +57,8 @@ fn run(
     let interrupted = trace::run(kernel, &planted, &[], trace, interrupts, &mut |event| match event {
         Event::Ready(steered) => trial.steered = Some(steered),
         Event::Finished(traced) => seen[traced.number] = Some(lost(&traced.ran)),
-        Event::ByUprobe { .. } | Event::Started { .. } => {}
+        // They leave no descriptors.
+        Event::Weigh { .. } | Event::Weighed(_) | Event::ByUprobe { .. } | Event::Started { .. } => {}
     })?;
     if interrupted {
         return Err(Error::Interrupted);

@@ -40,6 +40,7 @@ fn user() -> Facts {
     let steered = Steered {
         without_ebpf: Some("make table BLOCKS: Operation not permitted".into()),
         descriptors: Availability::Off,
+        objects: Availability::Off,
         ipc: Availability::Unavailable { reason: "not permitted".into() },
         ipc_calls: Availability::Off,
         children: Availability::Checked,

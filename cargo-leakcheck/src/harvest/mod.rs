@@ -16,6 +16,7 @@ mod proc;
 mod records;
 mod stacks;
 mod statics;
+mod totals;
 
 pub use left::{end_children, is_settled};
 pub use proc::{contents, is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
@@ -147,8 +148,10 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
         .seeks_left
         .then(|| left::Found::of(steering, process, &threads, &counters, &mut snapshot.losses));
     let no_stacks = ipc.is_none() && left.as_ref().is_none_or(left::Found::has_no_stacks);
+    let totals = totals::of(steering, process, &counters);
     if nothing && opened.is_none() && no_stacks {
         snapshot.left = left.map(left::Found::plain).unwrap_or_default();
+        snapshot.left.totals = totals;
         return snapshot;
     }
     match mappings(reader) {
@@ -168,6 +171,7 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     if let Some(ipc) = ipc {
         snapshot.left.ipc = ipc.describe(&mut places);
     }
+    snapshot.left.totals = totals;
     drop(places);
     snapshot.bad_frees = recorded.bad_frees;
     for free in &mut snapshot.bad_frees {

@@ -68,6 +68,7 @@ mod tests {
                 call: "pipe2".into(),
                 held_by: None,
                 once: false,
+                bytes: None,
                 stack: Some(functions.iter().map(frame).collect()),
             })
         };

@@ -13,6 +13,7 @@ const OPTIONS: JudgeOptions = JudgeOptions {
     count_should_panic: false,
     count_bad_frees: false,
     fds: Some(0),
+    kernel_bytes: None,
     ipc: 0,
     children: Some(0),
     threads: None,

@@ -13,6 +13,8 @@ pub struct Budget {
     pub outstanding_bytes: Option<u64>,
     /// Descriptors left open.
     pub fds: Option<u64>,
+    /// Bytes that those hold in the kernel.
+    pub kernel_bytes: Option<u64>,
     /// IPC objects left behind.
     pub ipc: Option<u64>,
     /// Child processes left.

@@ -10,6 +10,7 @@ mod recorded;
 mod steered;
 mod target;
 mod test;
+mod totals;
 mod words;
 
 pub use budget::{Budget, Measure};
@@ -22,4 +23,5 @@ pub use recorded::RecordedBy;
 pub use steered::{Availability, Steered};
 pub use target::{NotChecked, OwnCode, TargetKind, TestBinary};
 pub use test::{Outcome, Output, PlannedTest, Ran, Stdio, TestName, Window};
+pub use totals::{KernelTotal, KernelTotals};
 pub use words::{ALLOCATOR, count};

@@ -118,6 +118,7 @@ fn parse_text(text: &str) -> Result<(&str, Budget), String> {
                 "reachable_blocks" => &mut budget.reachable_blocks,
                 "outstanding_bytes" => &mut budget.outstanding_bytes,
                 "fds" => &mut budget.fds,
+                "kernel_bytes" => &mut budget.kernel_bytes,
                 "ipc" => &mut budget.ipc,
                 "children" => &mut budget.children,
                 "threads" => &mut budget.threads,
@@ -167,7 +168,7 @@ mod tests {
             record("krate::a::b\nbytes=0\nblocks=1\nreachable_bytes=2\nreachable_blocks=3\n").as_slice(),
             &record("krate::top\noutstanding_bytes=18446744073709551615\nignore=a=b, ünïcode\n"),
             &[0; 7],
-            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\nchildren=8\nthreads=9\n"),
+            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\nchildren=8\nthreads=9\nkernel_bytes=10\n"),
             &[0; 9],
         ]
         .concat();
@@ -186,6 +187,7 @@ mod tests {
         let raw = Budget {
             bytes: Some(5),
             fds: Some(6),
+            kernel_bytes: Some(10),
             ipc: Some(7),
             children: Some(8),
             threads: Some(9),

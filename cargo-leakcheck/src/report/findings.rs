@@ -3,7 +3,7 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use super::excerpt::Sources;
-use super::{View, descriptors, ipc, left, stack, text};
+use super::{View, descriptors, ipc, left, stack, text, totals};
 use crate::model::{CheckedTest, Finding, FindingKind, Frame, Measure};
 use crate::options::Count;
 use crate::snapshot::Before;
@@ -32,6 +32,7 @@ pub(super) fn render(test: &CheckedTest, view: &View, sources: &Sources, styled:
     parts.extend(descriptors::render(test, view));
     parts.extend(ipc::render(test, view));
     parts.extend(left::render(test, view));
+    parts.extend(totals::render(test, view.full_stacks));
     parts.join("\n")
 }
 

@@ -105,6 +105,8 @@ struct Limits<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     fds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ipc: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     children: Option<u64>,
@@ -184,6 +186,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         reachable_blocks,
         outstanding_bytes,
         fds,
+        kernel_bytes,
         ipc,
         children,
         threads,
@@ -216,6 +219,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
             reachable_blocks: *reachable_blocks,
             outstanding_bytes: *outstanding_bytes,
             fds: *fds,
+            kernel_bytes: *kernel_bytes,
             ipc: *ipc,
             children: *children,
             threads: *threads,
@@ -287,6 +291,7 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::Files { .. } => "files",
         Loss::Started { .. } => "started",
         Loss::Descriptors { .. } => "descriptors",
+        Loss::KernelBytes => "kernel_bytes",
         Loss::Ipc { .. } | Loss::IpcCalls { .. } => "ipc",
         Loss::Results { .. } => "results",
         Loss::Log { .. } => "log",

@@ -17,6 +17,7 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod text;
+mod totals;
 
 use std::time::Duration;
 

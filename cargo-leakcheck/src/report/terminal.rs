@@ -45,6 +45,17 @@ impl Terminal {
         format!("{} {} {}{gap}{detail}\n", word(&result, style), seconds(test.duration), name(test))
     }
 
+    /// Before tests run once more, to see what their descriptors hold in the kernel.
+    pub fn weighing(&self, tests: usize) -> String {
+        if tests == 0 {
+            return String::new();
+        }
+        let tests = text::count(tests as u64, "test");
+        let why =
+            "to say what the descriptors that were left open hold in the kernel (--no-kernel-bytes does not)";
+        format!("note: {tests} run once more, {why}\n")
+    }
+
     /// After the run: the findings and the output of each test that has something to say.
     pub fn details(&self, run: &Run) -> String {
         run.tests.iter().map(|test| self.detail(test)).collect()

@@ -22,10 +22,10 @@ impl Symbolizer {
             let stack = snapshot.stacks.get(stack?)?;
             Some(self.frames(&snapshot.mappings, stack, &mut by_address))
         };
-        let Left { descriptors, ipc, children, threads, timers } = snapshot.left.clone();
+        let Left { descriptors, ipc, children, threads, timers, totals } = snapshot.left.clone();
         let descriptors = descriptors.into_iter().map(|descriptor| {
-            let Descriptor { numbers, kind, description, call, held_by, once, stack } = descriptor;
-            Descriptor { numbers, kind, description, call, held_by, once, stack: explain(stack) }
+            let Descriptor { numbers, kind, description, call, held_by, once, bytes, stack } = descriptor;
+            Descriptor { numbers, kind, description, call, held_by, once, bytes, stack: explain(stack) }
         });
         let descriptors = descriptors.collect();
         let ipc = ipc.into_iter().map(|object| {
@@ -43,7 +43,7 @@ impl Symbolizer {
             LeftThread { id, name, stack, now }
         });
         let is_left = |thread: &LeftThread<Vec<Frame>>| thread.now.as_deref().is_none_or(is_at_work);
-        Left { descriptors, ipc, children, threads: threads.filter(is_left).collect(), timers }
+        Left { descriptors, ipc, children, threads: threads.filter(is_left).collect(), timers, totals }
     }
 }
 

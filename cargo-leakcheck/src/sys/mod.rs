@@ -9,9 +9,10 @@ mod namespace;
 mod ptrace;
 mod shared;
 mod spawn;
+mod tables;
 mod user;
 
-pub use bpf::{ProgramKind, delete_batch, link_uprobes, load_program, take_element};
+pub use bpf::{ProgramKind, call_program, let_rcu_pass, link_uprobes, load_program};
 pub use capabilities::{Capabilities, Capability, capabilities};
 pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
@@ -23,6 +24,7 @@ pub use ptrace::{
 };
 pub use shared::SharedBits;
 pub use spawn::{Held, Program, Spawner};
+pub use tables::{delete_batch, elements, take_element};
 pub use user::{
     NO_FOLLOW, become_user, file_mode_mask, keep_capabilities_to_itself, set_file_mode_mask, user,
 };

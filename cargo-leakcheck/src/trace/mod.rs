@@ -21,6 +21,7 @@ mod libraries;
 mod memory;
 mod modules;
 mod object;
+mod objects;
 mod outer;
 mod output;
 mod places;
@@ -30,17 +31,21 @@ mod process;
 mod rows;
 mod running;
 mod sites;
+mod sizes;
 mod started;
 mod steering;
+mod symbols;
 mod table;
 mod temporary;
 pub mod unwind;
+mod weigh;
 
 pub(crate) use files::{FileRecord, Files};
 pub(crate) use ipc::IpcCall;
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use libraries::Heap;
 pub(crate) use memory::{read, read_into, read_protected, read_word};
+pub(crate) use objects::{Object, Objects, Places};
 pub(crate) use process::Process;
 pub(crate) use rows::Rows;
 pub(crate) use started::{Started, Task};
@@ -48,6 +53,7 @@ pub(crate) use steering::Steering;
 
 pub use follow::block_signals;
 
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use camino::Utf8PathBuf;
@@ -77,6 +83,16 @@ pub enum Event {
     },
     /// A test has ended.
     Finished(Box<Traced>),
+    /// Tests have left descriptors, and may be run once more to see what those hold in the kernel. Where to say
+    /// which of them are to be, by their places in the plan.
+    Weigh {
+        /// Those that may.
+        numbers: Vec<usize>,
+        /// The answer.
+        wanted: SyncSender<Vec<usize>>,
+    },
+    /// Such a test has ended once more.
+    Weighed(Box<Traced>),
 }
 
 /// A test that has run.
@@ -152,6 +168,7 @@ fn available<T>(part: Option<&std::result::Result<T, String>>) -> Availability {
 fn whole(steered: &Steered) -> Result<()> {
     let parts = [
         ("look at descriptors", &steered.descriptors),
+        ("look at what they hold in the kernel", &steered.objects),
         ("note calls that make IPC objects", &steered.ipc_calls),
         ("note what processes start", &steered.children),
     ];
@@ -192,6 +209,9 @@ pub fn run(
     };
     let without = match loaded.map(|kernel| kernel.and_then(with_kernel)) {
         Ok(Ok((mut steering, prepared))) => {
+            if weigh::from_the_start(tests, options) {
+                steering.start_objects();
+            }
             let kernel = steering.kernel();
             let descriptors = available(kernel.and_then(Kernel::files));
             let ipc_calls = match (available(kernel.and_then(Kernel::ipc_calls)), prepared.ipc_unseen()) {
@@ -199,7 +219,8 @@ pub fn run(
                 (available, _) => available,
             };
             let children = available(kernel.and_then(Kernel::started));
-            let steered = Steered { without_ebpf: None, descriptors, ipc, ipc_calls, children };
+            let objects = available(kernel.and_then(Kernel::objects));
+            let steered = Steered { without_ebpf: None, descriptors, objects, ipc, ipc_calls, children };
             if options.require_ebpf {
                 whole(&steered)?;
             }
@@ -207,17 +228,36 @@ pub fn run(
             for (binary, because) in prepared.passing() {
                 sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
             }
-            let mut passing = Vec::new();
+            let (mut passing, mut left) = (Vec::new(), Vec::new());
+            let weighs = weigh::is_possible(&steering, options);
             let mut sift = |event| match event {
                 Event::Finished(traced)
                     if options.recorder == Recorder::Auto && again::reason(&traced).is_some() =>
                 {
                     passing.push(*traced);
                 }
-                event => sink(event),
+                event => {
+                    if let Event::Finished(traced) = &event
+                        && weighs
+                        && weigh::may_run_twice(traced)
+                    {
+                        left.push(traced.number);
+                    }
+                    sink(event);
+                }
             };
-            let ended = follow::Follower::new(&mut steering, &prepared, options, interrupts, &mut sift)
+            let mut ended = follow::Follower::new(&mut steering, &prepared, options, interrupts, &mut sift)
                 .and_then(|follower| follower.run(tests));
+            if matches!(ended, Ok(false)) && !left.is_empty() {
+                let (wanted, answer) = sync_channel(1);
+                sink(Event::Weigh { numbers: left, wanted });
+                // Without an answer nobody is there any more.
+                let numbers = answer.recv().unwrap_or_default();
+                if !numbers.is_empty() {
+                    let again = (tests, &numbers[..]);
+                    ended = weigh::run(&mut steering, &prepared, again, options, interrupts, sink);
+                }
+            }
             if matches!(ended, Ok(false)) && !passing.is_empty() {
                 return again::run(
                     &mut steering,
@@ -240,6 +280,7 @@ pub fn run(
     sink(Event::Ready(Steered {
         without_ebpf: Some(without),
         descriptors: Availability::Off,
+        objects: Availability::Off,
         ipc,
         ipc_calls: Availability::Off,
         // What has no eBPF program to tell of it is still listed by the kernel.

@@ -35,7 +35,8 @@ pub struct Loaded {
 /// # Errors
 /// No privileges, or the kernel refuses something.
 pub fn check() -> Result<()> {
-    const TABLES: [&str; 7] = ["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED"];
+    const TABLES: [&str; 9] =
+        ["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED", "OBJECTS", "TOTALS"];
     load_those(&TABLES.map(|table| (table, 1)), |program| program == "exit").map(drop)
 }
 
@@ -128,13 +129,26 @@ pub fn attach_other(
     name: &str,
     wanted: &[Parameter],
 ) -> std::result::Result<OwnedFd, String> {
-    let parameters = types.tracepoint(tracepoint).unwrap_or_default();
-    if !parameters.starts_with(wanted) {
-        return Err(format!("the kernel's tracepoint {tracepoint} has other arguments: {parameters:?}"));
-    }
+    check_tracepoint(types, tracepoint, wanted)?;
     let program = load_other(programs, ProgramKind::Tracepoint, name)?;
     sys::attach_tracepoint(program.as_fd(), tracepoint)
         .map_err(|errno| format!("the kernel refuses its tracepoint {tracepoint}: {errno}"))
+}
+
+/// Makes sure that a tracepoint has arguments as they are read.
+///
+/// # Errors
+/// The kernel has it otherwise.
+pub fn check_tracepoint(
+    types: &Btf<'_>,
+    tracepoint: &str,
+    wanted: &[Parameter],
+) -> std::result::Result<(), String> {
+    let parameters = types.tracepoint(tracepoint).unwrap_or_default();
+    if parameters.starts_with(wanted) {
+        return Ok(());
+    }
+    Err(format!("the kernel's tracepoint {tracepoint} has other arguments: {parameters:?}"))
 }
 
 /// `struct bpf_insn` as bytes (include/uapi/linux/bpf.h).

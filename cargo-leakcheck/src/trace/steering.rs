@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 
 use super::breakpoints::{Breakpoints, Hit};
 use super::kernel::{Kernel, ProcessRecord, ThreadRecord};
+use super::objects::Objects;
 use super::process::Process;
 use super::rows::Rows;
 use super::sites::Site;
@@ -55,9 +56,20 @@ impl Steering {
     /// The kernel refuses the large tables.
     pub fn make_room(&mut self, options: &TraceOptions) -> Result<()> {
         if let Self::Kernel(kernel) = self {
+            let records = kernel.objects().is_some_and(|it| it.as_ref().is_ok_and(Objects::runs));
             **kernel = Kernel::load(options, true)?;
+            if records {
+                kernel.start_objects();
+            }
         }
         Ok(())
+    }
+
+    /// Lets the kernel's objects be recorded from now on, where they can be.
+    pub fn start_objects(&mut self) {
+        if let Self::Kernel(kernel) = self {
+            kernel.start_objects();
+        }
     }
 
     /// Places probes in a file, for every process that maps it.

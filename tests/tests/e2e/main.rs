@@ -20,6 +20,7 @@ mod frees;
 mod inside;
 mod interrupt;
 mod ipc;
+mod kernel_bytes;
 mod left;
 mod processes;
 mod raised;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 15] = [
+    let lists: [&[NamedTrial]; 16] = [
         action::TRIALS,
         children::TRIALS,
         containers::TRIALS,
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         inside::TRIALS,
         interrupt::TRIALS,
         ipc::TRIALS,
+        kernel_bytes::TRIALS,
         left::TRIALS,
         raised::TRIALS,
         selection::TRIALS,

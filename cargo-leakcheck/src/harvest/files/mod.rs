@@ -1,8 +1,9 @@
 //! Descriptors that a process leaves open, of files (open file descriptions) that were made in its window.
 //! Its own table says which are open; the kernel side's account, which of their files the test has made.
 
-mod calls;
+pub(super) mod calls;
 mod describe;
+mod holds;
 pub(super) mod stack;
 
 use std::collections::BTreeMap;
@@ -14,12 +15,17 @@ use super::Threads;
 use super::places::Places;
 use crate::model::Descriptor;
 use crate::snapshot::Loss;
-use crate::trace::{FileRecord, Files, Process, ProcessRecord, Steering};
+use crate::trace::{FileRecord, Files, Objects, Process, ProcessRecord, Steering};
+
+/// The kernel's function that allocates routes, which connections share.
+const ROUTES: &str = "dst_alloc";
 
 /// The descriptors of a process that are its test's.
 pub struct Opened<'a> {
     files: &'a Files,
     process: Pid,
+    /// The kernel's objects, where they are recorded, all of them.
+    objects: Option<&'a Objects>,
     /// By the addresses of their files: the numbers, and who made it.
     by_file: BTreeMap<u64, (Vec<u32>, FileRecord)>,
 }
@@ -57,13 +63,16 @@ impl<'a> Opened<'a> {
                 numbers.push(number);
             }
         }
-        (!by_file.is_empty()).then_some(Self { files, process: pid, by_file })
+        let objects = steering.kernel()?.objects().and_then(|objects| objects.as_ref().ok());
+        let objects = objects.filter(|objects| objects.runs() && counters[process::LOST_OBJECTS] == 0);
+        (!by_file.is_empty()).then_some(Self { files, process: pid, objects, by_file })
     }
 
     /// Says what they are and where they come from, and forgets them.
     pub fn describe(self, places: &mut Places<'_>, threads: &Threads) -> Vec<Descriptor<usize>> {
         let describer = describe::Describer::new(self.process);
-        let describe = |(numbers, record): &(Vec<u32>, FileRecord)| {
+        let mut held = self.bytes(&describer);
+        let describe = |(file, (numbers, record)): (&u64, &(Vec<u32>, FileRecord))| {
             let frames = stack::unwind(record, &mut |address| places.row(address));
             let stack = places.add(frames);
             let mut numbers = numbers.clone();
@@ -74,6 +83,7 @@ impl<'a> Opened<'a> {
             Descriptor {
                 held_by,
                 once: false,
+                bytes: held.remove(file),
                 numbers,
                 kind,
                 description,
@@ -81,10 +91,36 @@ impl<'a> Opened<'a> {
                 stack: Some(stack),
             }
         };
-        let mut descriptors: Vec<_> = self.by_file.values().map(describe).collect();
+        let mut descriptors: Vec<_> = self.by_file.iter().map(describe).collect();
         descriptors.sort_by(|one, other| one.numbers.cmp(&other.numbers));
         // The process is kept: until it goes on, no file that is open can lose its address to another one.
         self.files.forget(&self.by_file.into_keys().collect::<Vec<_>>());
         descriptors
+    }
+    /// What each of the files holds in the kernel, as far as that is known.
+    fn bytes(&self, describer: &describe::Describer) -> BTreeMap<u64, u64> {
+        let Some((objects, all)) = self.objects.and_then(|it| Some((it, it.of(self.process).ok()?))) else {
+            return BTreeMap::new();
+        };
+        let mut files: Vec<(&Vec<u32>, u64)> =
+            self.by_file.iter().map(|(file, (numbers, _))| (numbers, *file)).collect();
+        files.sort_unstable();
+        let files: Vec<u64> = files.into_iter().map(|(_, file)| file).collect();
+        let symbols = objects.symbols();
+        let held = holds::bytes(
+            &files,
+            &holds::Kernel {
+                objects: &all,
+                places: objects.places(),
+                is_file: &|site| self.files.are_made_at(site),
+                is_socket: &|file| {
+                    let numbers = self.by_file.get(&file).map(|(numbers, _)| numbers);
+                    numbers.is_some_and(|numbers| describer.is_socket(numbers[0]))
+                },
+                is_shared: &|site| symbols.function(site) == Some(ROUTES),
+                words: &|address, bytes| objects.words(address, bytes),
+            },
+        );
+        files.into_iter().zip(held).filter_map(|(file, bytes)| Some((file, bytes?))).collect()
     }
 }

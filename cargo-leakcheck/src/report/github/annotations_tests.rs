@@ -78,6 +78,7 @@ fn descriptors_come_after_blocks() {
         description: "/x".into(),
         call: "openat".into(),
         held_by: None,
+        bytes: None,
         once,
         stack: stack.clone(),
     };

@@ -3,15 +3,20 @@
 use serde::Serialize;
 
 use super::{Site, StackFrame, View, frames, place};
-use crate::model::{Descriptor, Frame, IpcName, IpcObject, Judged, LeftChild, LeftThread, LeftTimer};
+use crate::model::{
+    Descriptor, Frame, IpcName, IpcObject, Judged, KernelTotals, LeftChild, LeftThread, LeftTimer,
+};
 
 #[derive(Serialize)]
 pub(super) struct Kernel<'a> {
+    bytes: Option<u64>,
     descriptors: Vec<Left<'a>>,
     ipc: Vec<Object<'a>>,
     children: Vec<Child<'a>>,
     threads: Vec<Thread<'a>>,
     timers: &'a [LeftTimer],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<&'a KernelTotals>,
 }
 
 #[derive(Serialize)]
@@ -22,6 +27,7 @@ struct Left<'a> {
     call: &'a str,
     held_by: Option<&'a str>,
     once: bool,
+    bytes: Option<u64>,
     #[serde(flatten)]
     from: From<'a>,
 }
@@ -80,6 +86,7 @@ impl<'a> Kernel<'a> {
             call: &descriptor.call,
             held_by: descriptor.held_by.as_deref(),
             once: descriptor.once,
+            bytes: descriptor.bytes,
             from: from(&descriptor.stack),
         };
         let object = |object: &'a IpcObject<Vec<Frame>>| {
@@ -111,11 +118,13 @@ impl<'a> Kernel<'a> {
             now: thread.now.as_deref().map(|now| frames(now, view)),
         };
         Self {
+            bytes: judged.left.kernel_bytes(),
             descriptors: judged.left.descriptors.iter().map(left).collect(),
             ipc: judged.left.ipc.iter().map(object).collect(),
             children: judged.left.children.iter().map(child).collect(),
             threads: judged.left.threads.iter().map(thread).collect(),
             timers: &judged.left.timers,
+            report: judged.left.totals.as_ref(),
         }
     }
 }
