@@ -37,7 +37,8 @@ pub fn judge(
     options: &JudgeOptions,
 ) -> Judged {
     findings.retain(|finding| !noise::is_symbolizer_cache(finding));
-    left.descriptors.iter_mut().for_each(|descriptor| descriptor.once = noise::is_once(descriptor));
+    left.descriptors.iter_mut().for_each(|it| it.once = noise::is_once(it.stack.as_deref()));
+    left.mappings.iter_mut().for_each(|it| it.once = noise::is_once(it.stack.as_deref()));
     let totals = totals(&findings);
     let verdict = if let Outcome::NotStarted { reason } = outcome {
         Verdict::NotChecked(reason.clone())

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 10;
+pub const ABI_VERSION: u32 = 11;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -61,6 +61,19 @@ pub mod site {
     pub const IPC_MADE: u64 = 0x200;
     /// Entry of a function that removes one: by name, or `…ctl` with a command.
     pub const IPC_REMOVE: u64 = 0x300;
+
+    /// `mmap`, behind its system call.
+    pub const MAPPED: u64 = 0x400;
+    /// `shmat`, behind its system call.
+    pub const ATTACHED: u64 = 0x401;
+    /// Entry of `mremap`.
+    pub const MOVE: u64 = 0x402;
+    /// `mremap`, behind its system call.
+    pub const MOVED: u64 = 0x403;
+    /// Entry of `munmap`.
+    pub const UNMAP: u64 = 0x404;
+    /// Entry of `shmdt`.
+    pub const DETACH: u64 = 0x405;
 }
 
 /// Words of a block record.
@@ -137,8 +150,12 @@ pub mod process {
     pub const STARTED: usize = 20;
     /// Such processes and threads, and descendants of them, lost because their table was full.
     pub const LOST_STARTED: usize = 21;
+    /// Mappings made in the window, by the C library's functions for that.
+    pub const MAPPINGS: usize = 22;
+    /// Such mappings lost because their table was full.
+    pub const LOST_MAPPINGS: usize = 23;
     /// Number of words.
-    pub const WORDS: usize = 22;
+    pub const WORDS: usize = 24;
 }
 
 /// Words of a thread record.
@@ -179,8 +196,10 @@ pub mod thread {
     pub const PROGRAM: usize = 25;
     /// 1 when it is to be noted where the thread's blocks are freed.
     pub const NOTES: usize = 26;
+    /// `CLOCK_MONOTONIC` at the entry of the `mremap` in flight, nanoseconds.
+    pub const MOVE_TIME: usize = 27;
     /// Room in which a call stack is taken: frame count, then the frames.
-    pub const SCRATCH: usize = 27;
+    pub const SCRATCH: usize = 28;
     /// Call stack at the entry of the library function, as in [`SCRATCH`].
     pub const OUTER: usize = SCRATCH + super::stack::WORDS;
     /// Number of words.
@@ -282,6 +301,30 @@ pub mod ipc {
         let step = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
         name.iter().fold(0xcbf2_9ce4_8422_2325, step)
     }
+}
+
+/// Words of the record of a mapping that was made in the window. Its key is the process id and the address.
+pub mod mapping {
+    /// `CLOCK_MONOTONIC` when it was there, nanoseconds.
+    pub const TIME: usize = 0;
+    /// Its size in bytes, whole pages; 0 where the call does not say it (`shmat`).
+    pub const BYTES: usize = 1;
+    /// The `site` constant of the call.
+    pub const CALL: usize = 2;
+    /// Where it was called, as in [`file`](super::file).
+    pub const PLACE: usize = 3;
+    /// Number of words.
+    pub const WORDS: usize = PLACE + super::file::WORDS;
+}
+
+/// Words of the record of an address range where something ends that was mapped, with a key as that of a mapping.
+pub mod unmapped {
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub const TIME: usize = 0;
+    /// Its size in bytes, whole pages.
+    pub const BYTES: usize = 1;
+    /// Number of words.
+    pub const WORDS: usize = 2;
 }
 
 /// Words of the record of a process or thread that was started in the window, or of a process that descends

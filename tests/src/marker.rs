@@ -90,6 +90,19 @@ pub struct Object {
     pub has_line: bool,
 }
 
+/// Memory left mapped that a comment announces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// What it is, as the report names it.
+    pub kind: String,
+    /// What is left of it.
+    pub bytes: u64,
+    /// How many mappings.
+    pub count: u64,
+    /// It was made in a one-time initializer.
+    pub once: bool,
+}
+
 /// What of a test a comment announces to be left running or waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
@@ -132,6 +145,8 @@ pub enum Body {
     Open(Open),
     /// IPC objects with their site at the comment's line, or, above a test, without one.
     Object(Object),
+    /// Mappings with their site at the comment's line.
+    Mapped(Mapped),
     /// A process or thread with its site at the comment's line.
     Left(Left),
     /// How many timers the test leaves.
@@ -229,6 +244,9 @@ fn body(text: &str) -> Result<Body, String> {
     if name == "left" {
         return object(words).map(Body::Object);
     }
+    if name == "mapped" {
+        return mapped(words).map(Body::Mapped);
+    }
     match (name, words) {
         ("child", ["running", rest @ ..]) => return left(Remains::Running, rest).map(Body::Left),
         ("child", ["zombie", rest @ ..]) => return left(Remains::Zombie, rest).map(Body::Left),
@@ -301,6 +319,21 @@ fn object(mut words: &[&str]) -> Result<Object, String> {
         return Err("the kind of object is missing".into());
     }
     Ok(Object { kind: words.join(" "), times, has_line })
+}
+
+fn mapped(words: &[&str]) -> Result<Mapped, String> {
+    let size = words.iter().position(|word| *word == "bytes").filter(|place| *place > 1);
+    let size = size.ok_or("the size is missing, for example `anonymous 4096 bytes`")? - 1;
+    let mut mapped =
+        Mapped { kind: words[..size].join(" "), bytes: number(words[size])?, count: 1, once: false };
+    for word in &words[size + 2..] {
+        match word.strip_prefix('x') {
+            Some(count) => mapped.count = number(count)?,
+            None if *word == "once" => mapped.once = true,
+            None => return Err(format!("`{word}` is not known")),
+        }
+    }
+    Ok(mapped)
 }
 
 fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
@@ -425,6 +458,18 @@ mod tests {
     }
 
     #[test]
+    fn mappings() {
+        let mapped =
+            |kind: &str, bytes, count, once| Body::Mapped(Mapped { kind: kind.into(), bytes, count, once });
+        let body = |line| Marker::find(line).unwrap().unwrap().1.body;
+        assert_eq!(body("//~ mapped file 4096 bytes"), mapped("file", 4096, 1, false));
+        assert_eq!(
+            body("//~ mapped shared memory 8192 bytes x2 once"),
+            mapped("shared memory", 8192, 2, true)
+        );
+    }
+
+    #[test]
     fn what_is_left() {
         let left = |what, word: Option<&str>, times| {
             Body::Left(Left { what, word: word.map(str::to_owned), times, orphaned: false })
@@ -462,6 +507,10 @@ mod tests {
             "//~ left",
             "//~ left without a line",
             "//~ left queue xy",
+            "//~ mapped",
+            "//~ mapped 4096 bytes",
+            "//~ mapped file 4096",
+            "//~ mapped file 4096 bytes twice",
             "//~ open",
             "//~ open file 2",
             "//~ open file two numbers",

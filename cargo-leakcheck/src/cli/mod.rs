@@ -154,6 +154,7 @@ fn run(
         ipc: !run.no_ipc,
         files: !run.no_files,
         children: !run.no_children,
+        mappings: !run.no_mappings,
         max_blocks: run.max_blocks,
         max_stacks: run.max_stacks,
         max_threads: run.max_threads,
@@ -173,6 +174,7 @@ fn run(
         ipc: run.ipc,
         children: run.children,
         threads: run.threads,
+        mapped_bytes: run.mapped_bytes,
     };
     let report = ReportOptions {
         junit: run.junit.clone(),

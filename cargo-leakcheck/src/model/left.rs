@@ -1,4 +1,4 @@
-use super::{Descriptor, IpcObject};
+use super::{Descriptor, IpcObject, LeftMapping};
 
 /// What a test has left in the kernel at its end. `S` is a call stack, as in [`Finding`](super::Finding).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Left<S> {
     pub threads: Vec<LeftThread<S>>,
     /// POSIX timers.
     pub timers: Vec<LeftTimer>,
+    /// Memory left mapped.
+    pub mappings: Vec<LeftMapping<S>>,
 }
 
 impl<S> Default for Left<S> {
@@ -23,6 +25,7 @@ impl<S> Default for Left<S> {
             children: Vec::new(),
             threads: Vec::new(),
             timers: Vec::new(),
+            mappings: Vec::new(),
         }
     }
 }

@@ -110,6 +110,8 @@ struct Limits<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     threads: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    mapped_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ignore: Option<&'a str>,
 }
 
@@ -186,6 +188,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         ipc,
         children,
         threads,
+        mapped_bytes,
         ignore,
     } = &test.budget;
     Test {
@@ -217,6 +220,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
             ipc: *ipc,
             children: *children,
             threads: *threads,
+            mapped_bytes: *mapped_bytes,
             ignore: ignore.as_deref(),
         },
         definitely_lost: memory.totals.definitely_lost,
@@ -286,6 +290,7 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::Started { .. } => "started",
         Loss::Descriptors { .. } => "descriptors",
         Loss::Ipc { .. } | Loss::IpcCalls { .. } => "ipc",
+        Loss::Mappings { .. } => "mappings",
         Loss::Results { .. } => "results",
         Loss::Log { .. } => "log",
         Loss::NoCanary { .. } => "no_canary",

@@ -16,6 +16,7 @@ use nix::unistd::Pid;
 use super::accounts::Accounts;
 use super::files::Files;
 use super::ipc::{self, IpcCalls};
+use super::mappings::{self, MapCalls};
 use super::object::{self, refused};
 use super::rows::Rows;
 use super::sites::{Program, Site};
@@ -119,6 +120,11 @@ impl Kernel {
         self.accounts.ipc.as_ref()
     }
 
+    /// The account of calls that make mappings, in the same way.
+    pub fn map_calls(&self) -> Option<&Result<MapCalls, String>> {
+        self.accounts.mappings.as_ref()
+    }
+
     /// The account of processes and threads that tests start, in the same way.
     pub fn started(&self) -> Option<&Result<Started, String>> {
         self.accounts.started.as_ref()
@@ -145,6 +151,7 @@ impl Kernel {
             ("module", Program::Module, false),
             ("lookup", Program::Lookup, false),
             (ipc::PROGRAM, Program::Ipc, false),
+            (mappings::PROGRAM, Program::Mapping, false),
         ] {
             let sites = sites.iter().filter(|site| site.program == wanted);
             let (offsets, cookies): (Vec<u64>, Vec<u64>) =
@@ -266,6 +273,11 @@ impl Kernel {
             && counters[process::IPC_CALLS] > 0
         {
             ipc.forget(pid);
+        }
+        if let Some(Ok(mappings)) = &self.accounts.mappings
+            && counters[process::MAPPINGS] > 0
+        {
+            mappings.forget(pid);
         }
         let _ = self.processes.remove(&key(pid));
         if let Some(Ok(files)) = &mut self.accounts.files {

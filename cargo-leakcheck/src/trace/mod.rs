@@ -15,6 +15,8 @@ mod ipc_sites;
 mod kernel;
 mod ledger;
 mod libraries;
+mod mapping_sites;
+mod mappings;
 mod memory;
 mod modules;
 mod object;
@@ -36,6 +38,7 @@ pub mod unwind;
 pub(crate) use files::{FileRecord, Files};
 pub(crate) use ipc::IpcCall;
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
+pub(crate) use mappings::MapCall;
 pub(crate) use memory::{read, read_into, read_protected, read_word};
 pub(crate) use process::Process;
 pub(crate) use rows::Rows;
@@ -106,7 +109,8 @@ pub struct Loading(Result<JoinHandle<Result<Kernel>>, String>);
 /// # Errors
 /// No privileges, or no kernel support, and the recorder needs them.
 pub fn load(options: &TraceOptions) -> Result<Loading> {
-    const TABLES: [&str; 7] = ["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED"];
+    const TABLES: [&str; 9] =
+        ["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED", "MAPPINGS", "UNMAPPED"];
     match object::load(&TABLES.map(|table| (table, 1))) {
         Ok(_) => {
             let options = options.clone();
@@ -173,7 +177,12 @@ pub fn run(
                 (available, _) => available,
             };
             let children = available(kernel.and_then(Kernel::started));
-            sink(Event::Ready(Steered { without_ebpf: None, descriptors, ipc, ipc_calls, children }));
+            let mappings = match (available(kernel.and_then(Kernel::map_calls)), prepared.mappings_unseen()) {
+                (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
+                (available, _) => available,
+            };
+            let without_ebpf = None;
+            sink(Event::Ready(Steered { without_ebpf, descriptors, ipc, ipc_calls, children, mappings }));
             for (binary, because) in prepared.passing() {
                 sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
             }
@@ -214,6 +223,7 @@ pub fn run(
         ipc_calls: Availability::Off,
         // What has no eBPF program to tell of it is still listed by the kernel.
         children: if options.children { Availability::Checked } else { Availability::Off },
+        mappings: Availability::Off,
     }));
     follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests)
 }

@@ -67,7 +67,7 @@ pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
         let function = &object.functions[&program.function_key()];
         let instructions: Vec<[u8; 8]> = function.instructions.iter().map(encode).collect();
         let is_list = matches!(program.section, ProgramSection::RawTracePoint | ProgramSection::Iter { .. });
-        if is_list || name == super::ipc::PROGRAM {
+        if is_list || [super::ipc::PROGRAM, super::mappings::PROGRAM].contains(&name.as_str()) {
             others.insert(name.clone(), instructions);
             continue;
         }

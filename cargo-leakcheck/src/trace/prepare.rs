@@ -52,6 +52,10 @@ pub struct Prepared {
     private_ipc: bool,
     /// Why not all of them are.
     ipc_unseen: Option<String>,
+    /// Calls that make mappings are probed.
+    mappings: bool,
+    /// Why not all of them are.
+    mappings_unseen: Option<String>,
     /// Tests get temporary directories of their own.
     temporaries: Option<Temporaries>,
 }
@@ -89,6 +93,8 @@ impl Prepared {
             ipc: options.ipc,
             private_ipc,
             ipc_unseen: None,
+            mappings: options.mappings,
+            mappings_unseen: None,
             temporaries: None,
         };
         prepared.temporaries = options.files.then(|| Temporaries::new(prepared.directory.path().to_owned()));
@@ -129,6 +135,11 @@ impl Prepared {
     /// Why not all calls that make IPC objects are seen.
     pub fn ipc_unseen(&self) -> Option<&str> {
         self.ipc_unseen.as_deref()
+    }
+
+    /// Why not all calls that make mappings are seen.
+    pub fn mappings_unseen(&self) -> Option<&str> {
+        self.mappings_unseen.as_deref()
     }
 
     /// Gives tests temporary directories, if they are to have their own.
@@ -260,6 +271,12 @@ impl Prepared {
             sites.extend(code.ipc_sites());
             if code.function("shm_open").is_none() {
                 self.ipc_unseen = Some(format!("{original} has no shm_open, as glibc has from 2.34 on"));
+            }
+        }
+        if self.mappings && name == LIBC {
+            match code.mapping_sites() {
+                Ok(more) => sites.extend(more),
+                Err(reason) => self.mappings_unseen = Some(reason),
             }
         }
         self.probes.push((path.clone(), sites));

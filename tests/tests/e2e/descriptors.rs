@@ -71,12 +71,15 @@ fn many(workshop: &Workshop) -> Outcome {
 fn quiet_phases(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("phases", &["-pthread"])?;
     for times in ["1", "10", "100", "400"] {
-        let options = ["--fds", "0", "--ipc", "0", "--children", "0", "--threads", "0"];
+        let options =
+            ["--fds", "0", "--ipc", "0", "--children", "0", "--threads", "0", "--mapped-bytes", "0"];
         let (run, test) = exec_with(workshop, &options, &[program.as_str(), times])?;
         run.expect(0, &[])?;
         expect(&run, &test, 0, "clean", 0)?;
         let kernel = &test.kernel;
-        if !(kernel.ipc.is_empty() && kernel.children.is_empty() && kernel.threads.is_empty()) {
+        if !(kernel.ipc.is_empty() && kernel.children.is_empty() && kernel.threads.is_empty())
+            || !kernel.mappings.is_empty()
+        {
             return Err(format!("{kernel:?}\n{}", run.describe()));
         }
         if !run.stdout.contains("71 phases") {

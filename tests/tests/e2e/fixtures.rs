@@ -177,7 +177,7 @@ fn recorded(report: &Report, recorder: &str) -> Outcome {
 }
 
 /// What a fixture comes to by a recorder that does not see all of it: without privileges, a test that closes
-/// its memory even to its tracer, and all descriptors and IPC objects; by the ledger, a binary that passes it by.
+/// its memory even to its tracer, and all descriptors, IPC objects and mappings; by the ledger, a binary that passes it by.
 fn as_seen_by(recorder: &str, fixture: &Fixture) -> Fixture {
     let mut fixture = fixture.clone();
     let unprivileged = UNPRIVILEGED.contains(&recorder);
@@ -190,6 +190,10 @@ fn as_seen_by(recorder: &str, fixture: &Fixture) -> Fixture {
     for test in fixture.tests.values_mut().filter(|_| unprivileged) {
         test.descriptors.clear();
         test.ipc.clear();
+        // Nor is there a limit that they could exceed.
+        if !std::mem::take(&mut test.mapped).is_empty() {
+            test.verdict = None;
+        }
         test.left.retain(|left| !left.what.orphaned);
         // Nobody sees where they are started.
         test.left.iter_mut().for_each(|left| left.at = None);

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::{Site, StackFrame, View, frames, place};
-use crate::model::{Descriptor, Frame, IpcName, IpcObject, Judged, LeftChild, LeftThread, LeftTimer};
+use crate::model::{
+    Descriptor, Frame, IpcName, IpcObject, Judged, LeftChild, LeftMapping, LeftThread, LeftTimer,
+};
 
 #[derive(Serialize)]
 pub(super) struct Kernel<'a> {
@@ -12,6 +14,7 @@ pub(super) struct Kernel<'a> {
     children: Vec<Child<'a>>,
     threads: Vec<Thread<'a>>,
     timers: &'a [LeftTimer],
+    mappings: Vec<Mapped<'a>>,
 }
 
 #[derive(Serialize)]
@@ -60,7 +63,20 @@ struct Thread<'a> {
     now: Option<Vec<StackFrame<'a>>>,
 }
 
-/// Where it was opened or started.
+#[derive(Serialize)]
+struct Mapped<'a> {
+    kind: &'a str,
+    description: &'a str,
+    call: &'a str,
+    count: u64,
+    bytes: u64,
+    address: u64,
+    once: bool,
+    #[serde(flatten)]
+    from: From<'a>,
+}
+
+/// Where it was opened, started or mapped.
 #[derive(Serialize)]
 struct From<'a> {
     site: Option<Site<'a>>,
@@ -110,12 +126,23 @@ impl<'a> Kernel<'a> {
             from: from(&thread.stack),
             now: thread.now.as_deref().map(|now| frames(now, view)),
         };
+        let mapped = |mapping: &'a LeftMapping<Vec<Frame>>| Mapped {
+            kind: mapping.kind,
+            description: &mapping.description,
+            call: mapping.call,
+            count: mapping.count,
+            bytes: mapping.bytes,
+            address: mapping.address,
+            once: mapping.once,
+            from: from(&mapping.stack),
+        };
         Self {
             descriptors: judged.left.descriptors.iter().map(left).collect(),
             ipc: judged.left.ipc.iter().map(object).collect(),
             children: judged.left.children.iter().map(child).collect(),
             threads: judged.left.threads.iter().map(thread).collect(),
             timers: &judged.left.timers,
+            mappings: judged.left.mappings.iter().map(mapped).collect(),
         }
     }
 }
