@@ -66,14 +66,12 @@ pub mod site {
     pub const MAPPED: u64 = 0x400;
     /// `shmat`, behind its system call.
     pub const ATTACHED: u64 = 0x401;
-    /// Entry of `mremap`.
-    pub const MOVE: u64 = 0x402;
     /// `mremap`, behind its system call.
-    pub const MOVED: u64 = 0x403;
-    /// Entry of `munmap`.
-    pub const UNMAP: u64 = 0x404;
-    /// Entry of `shmdt`.
-    pub const DETACH: u64 = 0x405;
+    pub const MOVED: u64 = 0x402;
+    /// `munmap`, behind its system call.
+    pub const UNMAPPED: u64 = 0x403;
+    /// `shmdt`, behind its system call.
+    pub const DETACHED: u64 = 0x404;
 }
 
 /// Words of a block record.
@@ -196,10 +194,8 @@ pub mod thread {
     pub const PROGRAM: usize = 25;
     /// 1 when it is to be noted where the thread's blocks are freed.
     pub const NOTES: usize = 26;
-    /// `CLOCK_MONOTONIC` at the entry of the `mremap` in flight, nanoseconds.
-    pub const MOVE_TIME: usize = 27;
     /// Room in which a call stack is taken: frame count, then the frames.
-    pub const SCRATCH: usize = 28;
+    pub const SCRATCH: usize = 27;
     /// Call stack at the entry of the library function, as in [`SCRATCH`].
     pub const OUTER: usize = SCRATCH + super::stack::WORDS;
     /// Number of words.
@@ -309,7 +305,7 @@ pub mod mapping {
     pub const TIME: usize = 0;
     /// Its size in bytes, whole pages; 0 where the call does not say it (`shmat`).
     pub const BYTES: usize = 1;
-    /// The `site` constant of the call.
+    /// The `site` constant of the call; the flags of an `mmap` are in the upper half.
     pub const CALL: usize = 2;
     /// Where it was called, as in [`file`](super::file).
     pub const PLACE: usize = 3;
@@ -319,12 +315,14 @@ pub mod mapping {
 
 /// Words of the record of an address range where something ends that was mapped, with a key as that of a mapping.
 pub mod unmapped {
-    /// `CLOCK_MONOTONIC`, nanoseconds.
+    /// `CLOCK_MONOTONIC` behind the call, nanoseconds.
     pub const TIME: usize = 0;
     /// Its size in bytes, whole pages.
     pub const BYTES: usize = 1;
+    /// The thread that has unmapped it; 0 where somebody has mapped something else there.
+    pub const THREAD: usize = 2;
     /// Number of words.
-    pub const WORDS: usize = 2;
+    pub const WORDS: usize = 3;
 }
 
 /// Words of the record of a process or thread that was started in the window, or of a process that descends

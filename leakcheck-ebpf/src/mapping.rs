@@ -9,7 +9,7 @@ use aya_ebpf::bindings::BPF_ANY;
 use aya_ebpf::helpers::bpf_get_attach_cookie;
 use aya_ebpf::helpers::generated::bpf_ktime_get_ns;
 use aya_ebpf::programs::ProbeContext;
-use leakcheck_common::{file, mapping, process, site, thread};
+use leakcheck_common::{file, mapping, process, site};
 
 use crate::file::describe;
 use crate::maps::{Current, EMPTY_MAPPING, MAPPINGS, UNMAPPED};
@@ -20,11 +20,11 @@ const PAGE: u64 = 4096;
 /// Results from here on are errors (include/linux/err.h).
 const FIRST_ERROR: u64 = -4095_i64 as u64;
 
-/// A function is entered, or is behind its system call, where the registers still have its arguments.
+/// A function is behind its system call, where the registers still have its arguments.
 #[inline(always)]
 pub fn called(ctx: &ProbeContext) -> Option<()> {
     let current = Current::get()?;
-    let thread = current.thread()?;
+    current.thread()?;
     // SAFETY: the context is the one this program was called with.
     let site = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
     // SAFETY: the registers are the context that the kernel passed to this program. The verifier wants each
@@ -40,40 +40,42 @@ pub fn called(ctx: &ProbeContext) -> Option<()> {
         ]
         .map(|word| word.read_volatile())
     };
+    if result >= FIRST_ERROR {
+        return None;
+    }
     // SAFETY: a helper without arguments.
     let now = unsafe { bpf_ktime_get_ns() };
-    // What ends does so at the entry: behind the call the addresses may be another thread's already.
     match site {
-        site::UNMAP => ends(current, first, second, now),
-        site::DETACH => MAPPINGS.remove(&[current.process.into(), first]).ok(),
-        site::MOVE => {
-            thread[thread::MOVE_TIME] = now;
-            None
-        }
-        _ if result >= FIRST_ERROR => None,
-        site::MAPPED => begins(current, result, second, site, now),
+        site::MAPPED => begins(current, result, second, site | fourth << 32, now),
         site::ATTACHED => begins(current, result, 0, site, now),
         site::MOVED => {
             if second > 0 && fourth & DONT_UNMAP == 0 {
-                ends(current, first, second, thread[thread::MOVE_TIME]);
+                ends(current, first, second, now);
             }
             begins(current, result, third, site, now)
         }
+        site::UNMAPPED => ends(current, first, second, now),
+        site::DETACHED => ends(current, first, 0, now),
         _ => None,
     }
 }
 
 /// Something is mapped.
 #[inline(always)]
-fn begins(current: Current, address: u64, bytes: u64, site: u64, now: u64) -> Option<()> {
+fn begins(current: Current, address: u64, bytes: u64, call: u64, now: u64) -> Option<()> {
+    let key = [current.process.into(), address];
     if !current.in_window() {
-        // What was there, if anything was, is no more.
-        return ends(current, address, bytes, now);
+        if current.counted(process::MAPPINGS) > 0 {
+            let _ = MAPPINGS.remove(&key);
+            let _ = UNMAPPED.insert(&key, &[now, whole_pages(bytes), 0], BPF_ANY.into());
+        }
+        return None;
     }
     current.count(process::MAPPINGS, 1);
-    let key = [current.process.into(), address];
-    // If this fails, the look-up does so as well.
-    let _ = MAPPINGS.insert(&key, EMPTY_MAPPING.get(0)?, BPF_ANY.into());
+    if MAPPINGS.get_ptr(&key).is_none() {
+        // If this fails, the look-up does so as well.
+        let _ = MAPPINGS.insert(&key, EMPTY_MAPPING.get(0)?, BPF_ANY.into());
+    }
     let Some(record) = MAPPINGS.get_ptr_mut(&key) else {
         current.count(process::LOST_MAPPINGS, 1);
         return None;
@@ -82,7 +84,7 @@ fn begins(current: Current, address: u64, bytes: u64, site: u64, now: u64) -> Op
     let record = unsafe { &mut *record };
     record[mapping::TIME] = now;
     record[mapping::BYTES] = whole_pages(bytes);
-    record[mapping::CALL] = site;
+    record[mapping::CALL] = call;
     // SAFETY: the record ends with so many words, which nobody else refers to.
     let place = unsafe { &mut *record.as_mut_ptr().add(mapping::PLACE).cast::<[u64; file::WORDS]>() };
     describe(current, place);
@@ -91,26 +93,31 @@ fn begins(current: Current, address: u64, bytes: u64, site: u64, now: u64) -> Op
     Some(())
 }
 
-/// What is mapped in a range ends, if the test has mapped anything at all.
+/// What is mapped in a range has ended; no `bytes` are all that a mapping has. What is not noted here, because it is
+/// not sure or finds no room, the tool sees: nothing is mapped there at the end, unless something else is by then.
 #[inline(always)]
 fn ends(current: Current, address: u64, bytes: u64, now: u64) -> Option<()> {
-    let bytes = whole_pages(bytes);
-    if current.counted(process::MAPPINGS) == 0 || bytes == 0 || address % PAGE != 0 {
+    if current.counted(process::MAPPINGS) == 0 {
         return None;
     }
+    let (bytes, thread) = (whole_pages(bytes), current.thread);
     let key = [current.process.into(), address];
     if let Some(record) = MAPPINGS.get_ptr(&key) {
         // SAFETY: the map keeps the value for as long as the program runs.
-        let mapped = unsafe { (*record)[mapping::BYTES] };
-        if mapped <= bytes {
+        let (mapped, maker) =
+            unsafe { ((*record)[mapping::BYTES], (*record)[mapping::PLACE + file::MAKER] >> 32) };
+        // Another thread's may have come there between the system call and now.
+        if maker == u64::from(thread) && mapped <= bytes {
             let _ = MAPPINGS.remove(&key);
         }
         if mapped == bytes {
             return None;
         }
     }
-    // What finds no room is no loss: it says only that what is mapped there since is not the test's.
-    UNMAPPED.insert(&key, &[now, bytes], BPF_ANY.into()).ok()
+    if bytes == 0 {
+        return None;
+    }
+    UNMAPPED.insert(&key, &[now, bytes, thread.into()], BPF_ANY.into()).ok()
 }
 
 #[inline(always)]

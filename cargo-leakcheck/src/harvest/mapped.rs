@@ -12,7 +12,7 @@ use super::layout::overlap;
 use super::places::Places;
 use crate::model::LeftMapping;
 use crate::snapshot::{Loss, Mapping};
-use crate::trace::{MapCall, Process, ProcessRecord, Steering};
+use crate::trace::{Made, MapCall, Process, ProcessRecord, Steering};
 
 /// The calls that have mapped something, and those that have ended it.
 pub struct Found {
@@ -49,16 +49,17 @@ impl Found {
         self.calls.sort_by_key(|call| call.time_ns);
         let mut left: Vec<LeftMapping<usize>> = Vec::new();
         for (number, parts) in owned(&self.calls) {
-            let Some((site, place)) = &self.calls[number].made else { continue };
+            let Some(made) = &self.calls[number].made else { continue };
             let parts = parts
                 .iter()
                 .flat_map(|part| now.iter().filter_map(|it| Some((overlap(part, &it.range)?, it))));
-            let mut parts = parts.filter_map(|(part, mapping)| Some((part, kind(&mapping.path)?))).peekable();
+            let kinds = parts.filter_map(|(part, mapping)| Some((part, kind(&mapping.path)?)));
+            let mut parts = kinds.filter(|(_, (kind, _))| is_of(made, kind)).peekable();
             let Some((first, (kind, description))) = parts.peek().cloned() else { continue };
             let bytes = parts.map(|(part, _)| part.end - part.start).sum();
-            let frames = stack::unwind(place, &mut |address| places.row(address));
+            let frames = stack::unwind(&made.place, &mut |address| places.row(address));
             let stack = Some(places.add(frames));
-            let call = name(*site);
+            let call = name(made.call);
             let (description, address) = (description.to_owned(), first.start);
             let alike = |it: &&mut LeftMapping<usize>| {
                 (it.kind, &it.description, it.call, it.stack) == (kind, &description, call, stack)
@@ -115,6 +116,12 @@ fn kind(path: &str) -> Option<(&'static str, &str)> {
     }
 }
 
+/// Whether what is mapped can have been made so. What has come to its place without being seen is the loader's,
+/// for instance.
+fn is_of(made: &Made, kind: &str) -> bool {
+    !made.is_anonymous || kind.contains("anonymous")
+}
+
 /// The function of a call.
 fn name(site: u64) -> &'static str {
     match site {
@@ -137,7 +144,9 @@ fn owned(calls: &[MapCall]) -> BTreeMap<usize, Vec<Range<u64>>> {
         let before = parts.range(..range.start).next_back().map(|(start, part)| (*start, *part));
         let inside: Vec<_> = parts.range(range.clone()).map(|(start, part)| (*start, *part)).collect();
         for (start, (end, owner)) in before.into_iter().chain(inside) {
-            if end <= range.start {
+            // The addresses of what was unmapped may have been another thread's before the call was back.
+            let sure = call.made.is_some() || [0, calls[owner].thread].contains(&call.thread);
+            if end <= range.start || !sure {
                 continue;
             }
             parts.remove(&start);
@@ -163,31 +172,45 @@ fn owned(calls: &[MapCall]) -> BTreeMap<usize, Vec<Range<u64>>> {
 mod tests {
     use super::*;
 
-    fn call(range: Range<u64>, maps: bool) -> MapCall {
-        let made = maps.then(|| (site::MAPPED, Box::new([0; leakcheck_common::file::WORDS])));
-        MapCall { time_ns: 0, address: range.start, bytes: range.end - range.start, made }
+    /// A call of a thread, which maps or unmaps at a time.
+    fn call(number: u64, maps: bool, range: Range<u64>, thread: u64, time_ns: u64) -> MapCall {
+        let place = Box::new([number; leakcheck_common::file::WORDS]);
+        let made = maps.then_some(Made { call: site::MAPPED, is_anonymous: true, place });
+        MapCall { time_ns, thread, address: range.start, bytes: range.end - range.start, made }
     }
 
-    fn ranges(calls: &[(Range<u64>, bool)]) -> Vec<(usize, Vec<Range<u64>>)> {
-        let calls: Vec<MapCall> = calls.iter().map(|(range, maps)| call(range.clone(), *maps)).collect();
-        owned(&calls).into_iter().collect()
+    fn ranges(calls: &[(bool, Range<u64>)]) -> Vec<(usize, Vec<Range<u64>>)> {
+        let calls = calls.iter().zip(0..).map(|((maps, range), it)| call(it, *maps, range.clone(), 1, it));
+        owned(&calls.collect::<Vec<_>>()).into_iter().collect()
     }
 
     #[test]
     fn an_address_is_whose_who_mapped_it_last() {
         let (map, unmap) = (true, false);
-        assert_eq!(ranges(&[(10..20, map)]), [(0, vec![10..20])]);
-        assert_eq!(ranges(&[(10..20, map), (10..20, unmap)]), []);
+        assert_eq!(ranges(&[(map, 10..20)]), [(0, vec![10..20])]);
+        assert_eq!(ranges(&[(map, 10..20), (unmap, 10..20)]), []);
         // A hole, both ends, over the end.
-        assert_eq!(ranges(&[(10..20, map), (12..15, unmap)]), [(0, vec![10..12, 15..20])]);
-        assert_eq!(ranges(&[(10..20, map), (5..12, unmap), (18..30, unmap)]), [(0, vec![12..18])]);
+        assert_eq!(ranges(&[(map, 10..20), (unmap, 12..15)]), [(0, vec![10..12, 15..20])]);
+        assert_eq!(ranges(&[(map, 10..20), (unmap, 5..12), (unmap, 18..30)]), [(0, vec![12..18])]);
         // Over an own one, and over several.
-        assert_eq!(ranges(&[(10..20, map), (12..15, map)]), [(0, vec![10..12, 15..20]), (1, vec![12..15])]);
-        let over = [(10..20, map), (20..30, map), (30..40, map), (15..35, map)];
+        assert_eq!(ranges(&[(map, 10..20), (map, 12..15)]), [(0, vec![10..12, 15..20]), (1, vec![12..15])]);
+        let over = [(map, 10..20), (map, 20..30), (map, 30..40), (map, 15..35)];
         assert_eq!(ranges(&over), [(0, vec![10..15]), (2, vec![35..40]), (3, vec![15..35])]);
         // What was unmapped and mapped again.
-        assert_eq!(ranges(&[(10..20, map), (10..20, unmap), (10..15, map)]), [(2, vec![10..15])]);
-        assert_eq!(ranges(&[(10..10, map)]), []);
+        assert_eq!(ranges(&[(map, 10..20), (unmap, 10..20), (map, 10..15)]), [(2, vec![10..15])]);
+        assert_eq!(ranges(&[(map, 10..10)]), []);
+    }
+
+    #[test]
+    fn what_another_thread_has_mapped_is_not_surely_what_was_unmapped() {
+        let owned_after = |maps, thread| {
+            let calls = [call(0, true, 10..20, 1, 100), call(1, maps, 0..30, thread, 101)];
+            owned(&calls).contains_key(&0)
+        };
+        assert!(!owned_after(false, 1), "by the thread itself");
+        assert!(owned_after(false, 2), "by another one, whose call may have begun before");
+        assert!(!owned_after(true, 2), "another one has mapped there since");
+        assert!(!owned_after(false, 0), "something that is not the test's is mapped there since");
     }
 
     #[test]

@@ -14,6 +14,9 @@ use crate::sys::ProgramKind;
 /// The program at the probes.
 pub const PROGRAM: &str = "mapping";
 
+/// `MAP_ANONYMOUS` of `sys/mman.h`.
+const ANONYMOUS: u64 = 0x20;
+
 /// The tables.
 pub struct MapCalls {
     mapped: Table<[u64; 2], [u64; mapping::WORDS]>,
@@ -24,14 +27,26 @@ pub struct MapCalls {
 
 /// A change of what is mapped.
 pub struct MapCall {
-    /// When it was there or was no more, `CLOCK_MONOTONIC` in nanoseconds.
+    /// When the call was back, `CLOCK_MONOTONIC` in nanoseconds.
     pub time_ns: u64,
+    /// Which thread's it was; 0 where that does not matter.
+    pub thread: u64,
     /// Where it begins.
     pub address: u64,
     /// Its size, whole pages; 0 where the call that has made it does not say that.
     pub bytes: u64,
-    /// The call that has made it, a `site` constant, and its place; none where what was mapped has ended.
-    pub made: Option<(u64, Box<[u64; file::WORDS]>)>,
+    /// What has made it; none where what was mapped has ended.
+    pub made: Option<Made>,
+}
+
+/// What has made a mapping.
+pub struct Made {
+    /// The call, a `site` constant.
+    pub call: u64,
+    /// It was to be memory without a file.
+    pub is_anonymous: bool,
+    /// Where it was called.
+    pub place: Box<[u64; file::WORDS]>,
 }
 
 impl MapCalls {
@@ -54,12 +69,19 @@ impl MapCalls {
     pub fn of(&self, process: Pid) -> Vec<MapCall> {
         let mapped = keys(&self.mapped, process).filter_map(|key| {
             let record = self.mapped.get(&key).ok()?;
-            let place = record[mapping::PLACE..].try_into().expect("the record ends with it");
+            let place: [u64; file::WORDS] =
+                record[mapping::PLACE..].try_into().expect("the record ends with it");
+            let call = record[mapping::CALL];
             Some(MapCall {
                 time_ns: record[mapping::TIME],
+                thread: place[file::MAKER] >> 32,
                 address: key[1],
                 bytes: record[mapping::BYTES],
-                made: Some((record[mapping::CALL], Box::new(place))),
+                made: Some(Made {
+                    call: call & 0xffff_ffff,
+                    is_anonymous: (call >> 32) & ANONYMOUS != 0,
+                    place: Box::new(place),
+                }),
             })
         });
         let mut calls: Vec<MapCall> = mapped.collect();
@@ -67,8 +89,8 @@ impl MapCalls {
             return calls;
         }
         calls.extend(keys(&self.unmapped, process).filter_map(|key| {
-            let [time_ns, bytes] = self.unmapped.get(&key).ok()?;
-            Some(MapCall { time_ns, address: key[1], bytes, made: None })
+            let [time_ns, bytes, thread] = self.unmapped.get(&key).ok()?;
+            Some(MapCall { time_ns, thread, address: key[1], bytes, made: None })
         }));
         calls
     }

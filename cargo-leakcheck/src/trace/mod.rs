@@ -38,7 +38,7 @@ pub mod unwind;
 pub(crate) use files::{FileRecord, Files};
 pub(crate) use ipc::IpcCall;
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
-pub(crate) use mappings::MapCall;
+pub(crate) use mappings::{Made, MapCall};
 pub(crate) use memory::{read, read_into, read_protected, read_word};
 pub(crate) use process::Process;
 pub(crate) use rows::Rows;
