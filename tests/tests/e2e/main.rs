@@ -18,6 +18,7 @@ mod inside;
 mod interrupt;
 mod ipc;
 mod left;
+mod mapped;
 mod processes;
 mod selection;
 mod unprivileged;
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 11] = [
+    let lists: [&[NamedTrial]; 12] = [
         children::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         interrupt::TRIALS,
         ipc::TRIALS,
         left::TRIALS,
+        mapped::TRIALS,
         selection::TRIALS,
         unprivileged::TRIALS,
     ];
