@@ -61,8 +61,7 @@ pub fn made(ctx: &RawTracePointContext) -> Option<()> {
 #[inline(always)]
 pub fn describe(current: Current, record: &mut [u64; file::WORDS]) {
     record[file::MAKER] = u64::from(current.process) | u64::from(current.thread) << 32;
-    // SAFETY: helpers without memory arguments; what they return are the running thread's registers.
-    let registers = unsafe { &*(bpf_task_pt_regs(bpf_get_current_task_btf()) as *const pt_regs) };
+    let registers = registers();
     let (sp, fp) = (registers.rsp, registers.rbp);
     record[file::CALL] = registers.orig_rax;
     record[file::IP] = registers.rip;
@@ -79,6 +78,13 @@ pub fn describe(current: Current, record: &mut [u64; file::WORDS]) {
         }
     }
     follow(record, sp, fp);
+}
+
+/// The running thread's registers in user mode.
+#[inline(always)]
+pub fn registers() -> &'static pt_regs {
+    // SAFETY: helpers without memory arguments; the registers are there as long as the program runs.
+    unsafe { &*(bpf_task_pt_regs(bpf_get_current_task_btf()) as *const pt_regs) }
 }
 
 /// Follows the chain of frame pointers out of the copy, and takes the return addresses from there on.

@@ -8,7 +8,7 @@ use leakcheck_tests::compare;
 use leakcheck_tests::fixture::Fixture;
 use leakcheck_tests::marker::Rerun;
 use leakcheck_tests::report::Report;
-use leakcheck_tests::tool::{Run, UNPRIVILEGED, Workshop, fixture_folders, open_to_all};
+use leakcheck_tests::tool::{IN_NAMESPACES, Run, UNPRIVILEGED, Workshop, fixture_folders, open_to_all};
 use libtest_mimic::Trial;
 
 use crate::{Outcome, documents, processes, trial};
@@ -69,7 +69,11 @@ fn recorders(package: &str) -> Vec<String> {
     let chosen = matches!(package, "direct" | "handle").then_some("auto");
     // Without privileges its tests share one namespace, and leave what they leave to the machine.
     let container = (package != "ipc").then_some("container");
-    let all = ["ledger", "uprobe"].into_iter().chain(container);
+    // What goes by ids of processes, or by what a process sees of the machine.
+    const FOR_NAMESPACES: [&str; 5] = ["descriptors", "ipc", "leftovers", "mappings", "process"];
+    let namespaces = FOR_NAMESPACES.contains(&package).then_some(IN_NAMESPACES);
+    let user_namespace = namespaces.and(container).map(|_| "user-namespace");
+    let all = ["ledger", "uprobe"].into_iter().chain(container).chain(namespaces).chain(user_namespace);
     let all = all.chain(AS_USER.contains(&package).then_some("user")).chain(chosen);
     let wanted = env::var("LEAKCHECK_E2E_RECORDER");
     let mut recorders = wanted.map_or_else(|_| all.map(str::to_owned).collect(), |recorder| vec![recorder]);
