@@ -280,8 +280,13 @@ pub mod ipc {
 
     /// `CLOCK_MONOTONIC` at the call, nanoseconds.
     pub const TIME: usize = 0;
-    /// 1 where the call fails if there is an object already.
+    /// 1 where the call fails if there is an object already; 2 where it is `open` itself, 3 where that is another
+    /// process's: there is no place then.
     pub const EXCLUSIVE: usize = 1;
+    /// See [`EXCLUSIVE`].
+    pub const BY_OPEN: u64 = 2;
+    /// See [`EXCLUSIVE`].
+    pub const BY_DESCENDANT: u64 = 3;
     /// The name without slashes in front of it, filled up with zeros.
     pub const NAME: usize = 2;
     /// Words of the name; what is longer is no name.

@@ -18,6 +18,7 @@ mod mapping;
 mod maps;
 mod outer;
 mod record;
+mod shared;
 mod started;
 
 use aya_ebpf::macros::{raw_tracepoint, uprobe, uretprobe};

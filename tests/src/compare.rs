@@ -151,7 +151,7 @@ fn descriptors(expected: &[ExpectedOpen], found: &[Descriptor], lines: &mut Vec<
             found.kind == what.kind
                 && found.numbers.len() == what.numbers
                 && (&found.held_by, found.once) == (&what.held_by, what.once)
-                && is_at(file, *line, found.site.as_ref())
+                && if what.has_line { is_at(file, *line, found.site.as_ref()) } else { found.stack.is_none() }
         };
         match take_out(&mut found, what.times, fits) {
             0 => {}

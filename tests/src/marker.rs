@@ -77,6 +77,8 @@ pub struct Open {
     pub held_by: Option<String>,
     /// They were made in a one-time initializer.
     pub once: bool,
+    /// Whether the line that made them is known.
+    pub has_line: bool,
 }
 
 /// IPC objects left behind that a comment announces.
@@ -141,7 +143,7 @@ pub struct Rerun {
 pub enum Body {
     /// A finding with its site at the comment's line.
     Finding(Announced),
-    /// Descriptors with their site at the comment's line.
+    /// Descriptors with their site at the comment's line, or, above a test, without one.
     Open(Open),
     /// IPC objects with their site at the comment's line, or, above a test, without one.
     Object(Object),
@@ -275,7 +277,8 @@ fn left(what: Remains, words: &[&str]) -> Result<Left, String> {
 
 fn open(words: &[&str]) -> Result<Open, String> {
     let (&kind, mut rest) = words.split_first().ok_or("the kind of descriptor is missing")?;
-    let mut open = Open { kind: kind.to_owned(), numbers: 1, times: 1, held_by: None, once: false };
+    let mut open =
+        Open { kind: kind.to_owned(), numbers: 1, times: 1, held_by: None, once: false, has_line: true };
     loop {
         rest = match rest {
             [] => return Ok(open),
@@ -285,6 +288,10 @@ fn open(words: &[&str]) -> Result<Open, String> {
             }
             ["once", rest @ ..] => {
                 open.once = true;
+                rest
+            }
+            ["without", "a", "line", rest @ ..] => {
+                open.has_line = false;
                 rest
             }
             ["held", "by", name, rest @ ..] => {
@@ -438,11 +445,13 @@ mod tests {
     #[test]
     fn descriptors() {
         let open = |kind: &str, numbers, times| {
-            Body::Open(Open { kind: kind.into(), numbers, times, held_by: None, once: false })
+            Body::Open(Open { kind: kind.into(), numbers, times, held_by: None, once: false, has_line: true })
         };
         let body = |line| Marker::find(line).unwrap().unwrap().1.body;
         assert_eq!(body("//~ open file"), open("file", 1, 1));
         assert_eq!(body("//~ open socket 2 numbers x3"), open("socket", 2, 3));
+        let Body::Open(unknown) = body("//~ open pipe 2 numbers without a line") else { panic!() };
+        assert!(!unknown.has_line && unknown.numbers == 2);
         let Body::Open(held) = body("//~ open file held by holder") else { panic!() };
         assert_eq!(held.held_by.as_deref(), Some("holder"));
     }

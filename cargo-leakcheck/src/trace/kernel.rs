@@ -70,6 +70,8 @@ impl Kernel {
             ("THREADS", options.max_threads),
             ("BAD_FREES", used(options.max_bad_frees)),
             ("FILES", options.max_files),
+            // Also without anybody who looks there, something is written.
+            ("IPC", if options.ipc { 4 << 10 } else { 1 }),
             ("STARTED", if options.children { options.max_threads } else { 1 }),
             ("PROCESSES", processes(options)),
             // Each process has its last pages half empty.
