@@ -82,9 +82,8 @@ fn quiet_phases(workshop: &Workshop) -> Outcome {
         run.expect(0, &[])?;
         expect(&run, &test, 0, "clean", 0)?;
         let kernel = &test.kernel;
-        if !(kernel.ipc.is_empty() && kernel.children.is_empty() && kernel.threads.is_empty())
-            || !kernel.mappings.is_empty()
-        {
+        let nothing = kernel.ipc.is_empty() && kernel.children.is_empty();
+        if !nothing || !kernel.threads.is_empty() || !kernel.mappings.is_empty() {
             return Err(format!("{kernel:?}\n{}", run.describe()));
         }
         if !run.stdout.contains("71 phases") {
