@@ -38,7 +38,8 @@ pub fn judge(
     options: &JudgeOptions,
 ) -> Judged {
     findings.retain(|finding| !noise::is_symbolizer_cache(finding));
-    left.descriptors.iter_mut().for_each(|descriptor| descriptor.once = noise::is_once(descriptor));
+    left.descriptors.iter_mut().for_each(|it| it.once = noise::is_once(it.stack.as_deref()));
+    left.mappings.iter_mut().for_each(|it| it.once = noise::is_once(it.stack.as_deref()));
     if left::kernel_bytes(budget, options).is_some() && left.kernel_bytes().is_none() {
         losses.push(Loss::KernelBytes);
     }

@@ -172,6 +172,8 @@ pub struct TraceOptions {
     pub files: bool,
     /// Look at processes, threads and timers that are left behind.
     pub children: bool,
+    /// Look at mappings that are left behind.
+    pub mappings: bool,
     /// Entries of the block table.
     pub max_blocks: u32,
     /// Entries of the stack table.
@@ -218,6 +220,8 @@ pub struct JudgeOptions {
     pub children: Option<u64>,
     /// The same of threads that it may leave running.
     pub threads: Option<u64>,
+    /// The same of bytes that it may leave mapped.
+    pub mapped_bytes: Option<u64>,
 }
 
 /// What counts against the default budget of 0 bytes.

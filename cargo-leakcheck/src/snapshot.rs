@@ -224,6 +224,12 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
+    /// Mappings found no room.
+    #[error("{} not recorded because their table is full", model::count(*.count, "mapping"))]
+    Mappings {
+        /// How many.
+        count: u64,
+    },
     /// The planted block was not seen.
     #[error("the canary block was not seen: recording does not work in this process ({reason})")]
     NoCanary {

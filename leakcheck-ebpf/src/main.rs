@@ -14,10 +14,12 @@ mod call;
 mod file;
 mod ipc;
 mod lookup;
+mod mapping;
 mod maps;
 mod objects;
 mod outer;
 mod record;
+mod shared;
 mod started;
 
 use aya_ebpf::macros::{raw_tracepoint, uprobe, uretprobe};
@@ -83,6 +85,13 @@ pub fn lookup(ctx: ProbeContext) -> u32 {
 #[uprobe]
 pub fn ipc(ctx: ProbeContext) -> u32 {
     ipc::called(&ctx);
+    0
+}
+
+/// Functions of the C library that change what is mapped; the cookie is a `site` constant.
+#[uprobe]
+pub fn mapping(ctx: ProbeContext) -> u32 {
+    mapping::called(&ctx);
     0
 }
 

@@ -6,8 +6,8 @@ use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuHashMap};
 use leakcheck_common::{
-    LOG_PAGE_WORDS, LOOK_WORDS, WINDOW_BITS, bad_free, block, file, ipc, layout, object, objects, process,
-    stack, started, thread, total,
+    LOG_PAGE_WORDS, LOOK_WORDS, WINDOW_BITS, bad_free, block, file, ipc, layout, mapping, object, objects,
+    process, stack, started, thread, total, unmapped,
 };
 
 /// Thread id to thread record; made and removed by the tracer.
@@ -79,6 +79,21 @@ pub static IPC: HashMap<[u64; 2], [u64; ipc::WORDS]> = HashMap::with_max_entries
 /// An empty record to copy from: it does not fit on the stack.
 #[map]
 pub static EMPTY_IPC: Array<[u64; ipc::WORDS]> = Array::with_max_entries(1, 0);
+
+/// Mappings that tests have made, by process and address.
+#[map]
+pub static MAPPINGS: HashMap<[u64; 2], [u64; mapping::WORDS]> =
+    HashMap::with_max_entries(64 << 10, BPF_F_NO_PREALLOC);
+
+/// An empty record to copy from: it does not fit on the stack.
+#[map]
+pub static EMPTY_MAPPING: Array<[u64; mapping::WORDS]> = Array::with_max_entries(1, 0);
+
+/// Where what was mapped is no more, by process and address; without ranges that a record in `MAPPINGS`
+/// had for itself.
+#[map]
+pub static UNMAPPED: HashMap<[u64; 2], [u64; unmapped::WORDS]> =
+    HashMap::with_max_entries(64 << 10, BPF_F_NO_PREALLOC);
 
 /// Processes and threads that tests have started, by their ids in the kernel's own namespace.
 #[map]
@@ -197,6 +212,13 @@ impl Current {
                 ledger => bpf_probe_read_user(ledger as *const u64).ok(),
             }
         }
+    }
+
+    /// A counter of the running process.
+    #[inline(always)]
+    pub fn counted(self, word: usize) -> u64 {
+        // SAFETY: the map keeps the value for as long as the program runs.
+        PROCESSES.get_ptr(&self.process).map_or(0, |record| unsafe { (*record)[word] })
     }
 
     /// Adds to a counter of the running process.

@@ -39,6 +39,7 @@
 /// | `ipc` | IPC objects left behind when the process ends | number |
 /// | `children` | child processes left running or not waited for | number |
 /// | `threads` | threads left running | number |
+/// | `mapped_bytes` | bytes left mapped | number or size |
 /// | `ignore` | nothing: leaks are reported, but do not count | the reason, one line |
 ///
 /// A number is an integer literal without suffix. A size is a string with a whole number and one of the

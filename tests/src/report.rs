@@ -113,6 +113,8 @@ pub struct Kernel {
     pub threads: Vec<Thread>,
     /// Timers left.
     pub timers: Vec<Timer>,
+    /// What is left mapped.
+    pub mappings: Vec<Mapping>,
     /// What the kernel has allocated, where that was asked for.
     pub report: Option<KernelReport>,
 }
@@ -154,6 +156,27 @@ pub struct IpcObject {
     pub bytes: Option<u64>,
     /// The function that made it.
     pub call: Option<String>,
+    /// The innermost frame of the user's own code, if there is one.
+    pub site: Option<Site>,
+    /// The call stack.
+    pub stack: Option<Vec<Frame>>,
+}
+
+/// Mappings of one line.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Mapping {
+    /// What they are.
+    pub kind: String,
+    /// Which file.
+    pub description: String,
+    /// The function that made them.
+    pub call: String,
+    /// How many.
+    pub count: u64,
+    /// What is left of them.
+    pub bytes: u64,
+    /// They were made in a one-time initializer.
+    pub once: bool,
     /// The innermost frame of the user's own code, if there is one.
     pub site: Option<Site>,
     /// The call stack.

@@ -242,6 +242,12 @@ pub struct RunArgs {
     /// Threads that a test may leave running, unless it has a limit of its own [default: none]
     #[arg(long, value_name = "N")]
     pub threads: Option<u64>,
+    /// Bytes that a test may leave mapped, unless it has a limit of its own [default: none]
+    #[arg(long, value_name = "N")]
+    pub mapped_bytes: Option<u64>,
+    /// Do not look at mappings
+    #[arg(long, conflicts_with = "mapped_bytes")]
+    pub no_mappings: bool,
     /// Write a JUnit report
     #[arg(long, value_name = "PATH")]
     pub junit: Option<Utf8PathBuf>,

@@ -194,6 +194,7 @@ fn run(
         ipc: !run.no_ipc,
         files: !run.no_files,
         children: !run.no_children,
+        mappings: !run.no_mappings,
         max_blocks: run.max_blocks,
         max_stacks: run.max_stacks,
         max_threads: run.max_threads,
@@ -214,6 +215,7 @@ fn run(
         ipc: run.ipc,
         children: run.children,
         threads: run.threads,
+        mapped_bytes: run.mapped_bytes,
     };
     let report = ReportOptions {
         junit: run.junit.clone(),

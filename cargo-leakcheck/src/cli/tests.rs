@@ -133,6 +133,7 @@ fn defaults() {
         ipc: 0,
         children: None,
         threads: None,
+        mapped_bytes: None,
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.color, Color::Auto);
@@ -158,6 +159,8 @@ fn own_options() {
         "3",
         "--threads",
         "4",
+        "--mapped-bytes",
+        "4096",
         "--json",
         "-",
         "--junit",
@@ -180,6 +183,7 @@ fn own_options() {
         ipc: 3,
         children: Some(3),
         threads: Some(4),
+        mapped_bytes: Some(4096),
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.json.unwrap(), "-");

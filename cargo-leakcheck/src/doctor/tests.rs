@@ -44,6 +44,7 @@ fn user() -> Facts {
         ipc: Availability::Unavailable { reason: "not permitted".into() },
         ipc_calls: Availability::Off,
         children: Availability::Checked,
+        mappings: Availability::Off,
     };
     let trials = vec![Trial { recorder: "ledger", steered: Some(steered), result: Ok(()) }];
     Facts { user: 1000, capabilities: Capabilities(0), trials, ..root() }

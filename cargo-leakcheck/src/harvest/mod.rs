@@ -10,6 +10,7 @@ mod ipc;
 mod layout;
 mod ledger;
 mod left;
+mod mapped;
 mod pages;
 mod places;
 mod proc;
@@ -147,8 +148,9 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let left = process
         .seeks_left
         .then(|| left::Found::of(steering, process, &threads, &counters, &mut snapshot.losses));
-    let no_stacks = ipc.is_none() && left.as_ref().is_none_or(left::Found::has_no_stacks);
     let totals = totals::of(steering, process, &counters);
+    let mapped = mapped::Found::of(steering, process, &counters, &mut snapshot.losses);
+    let no_stacks = ipc.is_none() && mapped.is_none() && left.as_ref().is_none_or(left::Found::has_no_stacks);
     if nothing && opened.is_none() && no_stacks {
         snapshot.left = left.map(left::Found::plain).unwrap_or_default();
         snapshot.left.totals = totals;
@@ -170,6 +172,9 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     }
     if let Some(ipc) = ipc {
         snapshot.left.ipc = ipc.describe(&mut places);
+    }
+    if let Some(mapped) = mapped {
+        snapshot.left.mappings = mapped.describe(now, &mut places);
     }
     snapshot.left.totals = totals;
     drop(places);

@@ -17,6 +17,7 @@ const OPTIONS: JudgeOptions = JudgeOptions {
     ipc: 0,
     children: Some(0),
     threads: None,
+    mapped_bytes: None,
 };
 const OUTSTANDING: JudgeOptions = JudgeOptions { count: Count::Outstanding, ..OPTIONS };
 

@@ -21,6 +21,8 @@ pub struct Budget {
     pub children: Option<u64>,
     /// Threads left running.
     pub threads: Option<u64>,
+    /// Bytes left mapped.
+    pub mapped_bytes: Option<u64>,
     /// Why this test's leaks are reported but not judged.
     pub ignore: Option<String>,
 }

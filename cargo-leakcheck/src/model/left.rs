@@ -1,4 +1,4 @@
-use super::{Descriptor, IpcObject, KernelTotals};
+use super::{Descriptor, IpcObject, KernelTotals, LeftMapping};
 
 /// What a test has left in the kernel at its end. `S` is a call stack, as in [`Finding`](super::Finding).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Left<S> {
     pub threads: Vec<LeftThread<S>>,
     /// POSIX timers.
     pub timers: Vec<LeftTimer>,
+    /// Memory left mapped.
+    pub mappings: Vec<LeftMapping<S>>,
     /// What the kernel has allocated for it; none where that was not asked for.
     pub totals: Option<KernelTotals>,
 }
@@ -34,6 +36,7 @@ impl<S> Default for Left<S> {
             threads: Vec::new(),
             timers: Vec::new(),
             totals: None,
+            mappings: Vec::new(),
         }
     }
 }

@@ -16,6 +16,8 @@ pub struct Steered {
     /// Whether processes and threads were looked at; without the kernel side's account, only those that
     /// `/proc` shows as the test's.
     pub children: Availability,
+    /// Whether mappings were looked at; never without eBPF.
+    pub mappings: Availability,
 }
 
 /// Whether something is checked.
@@ -38,6 +40,7 @@ const OBJECTS: &str = "what descriptors hold in the kernel";
 const IPC: &str = "System V IPC objects and POSIX queues that are left behind";
 const SHARED: &str = "POSIX shared memory and semaphores that are left behind";
 const CHILDREN: &str = "children, threads and timers that are left behind";
+const MAPPINGS: &str = "memory that is left mapped";
 const ORPHANS: &str = "processes that have outlived the child that had started them";
 
 impl Steered {
@@ -72,6 +75,9 @@ impl Steered {
             Availability::Checked if !without => {}
             Availability::Checked | Availability::Unavailable { .. } => off.push(ORPHANS),
         }
+        if without || self.mappings != Availability::Checked {
+            off.push(MAPPINGS);
+        }
         off
     }
 
@@ -89,6 +95,7 @@ impl Steered {
             ("System V IPC and POSIX queues", &self.ipc),
             ("calls that make IPC objects", &self.ipc_calls),
             ("what children have left", &self.children),
+            ("mappings", &self.mappings),
         ];
         let unavailable = parts.iter().filter_map(|(what, availability)| match availability {
             Availability::Unavailable { reason } => Some(format!("{what}: not available: {reason}")),
@@ -106,11 +113,14 @@ mod tests {
     #[test]
     fn what_is_not_available_is_said_once_and_the_rest_is_checked() {
         let reason = || Availability::Unavailable { reason: "no".into() };
-        let seen = |without_ebpf: Option<&str>, descriptors: Availability, ipc: Availability, children| {
+        let seen = |without_ebpf: Option<&str>,
+                    descriptors: Availability,
+                    ipc: Availability,
+                    children: Availability| {
             let ipc_calls = if ipc == Availability::Off { ipc.clone() } else { Availability::Checked };
             let without_ebpf = without_ebpf.map(str::to_owned);
-            let objects = descriptors.clone();
-            let steered = Steered { without_ebpf, descriptors, objects, ipc, ipc_calls, children };
+            let (objects, mappings) = (descriptors.clone(), children.clone());
+            let steered = Steered { without_ebpf, descriptors, objects, ipc, ipc_calls, children, mappings };
             (steered.checks_off(), steered.note())
         };
         let (checked, off) = (|| Availability::Checked, || Availability::Off);
@@ -118,19 +128,19 @@ mod tests {
         // What the user has turned off is no news.
         assert_eq!(
             seen(None, off(), off(), off()),
-            (vec![DESCRIPTORS, OBJECTS, IPC, SHARED, CHILDREN], None)
+            (vec![DESCRIPTORS, OBJECTS, IPC, SHARED, CHILDREN, MAPPINGS], None)
         );
         let note = "System V IPC and POSIX queues: not available: no";
         assert_eq!(seen(None, checked(), reason(), checked()), (vec![IPC], Some(note.into())));
         let all = format!(
-            "descriptors: not available: no; what they hold in the kernel: not available: no; {note}; what children have left: not available: no"
+            "descriptors: not available: no; what they hold in the kernel: not available: no; {note}; what children have left: not available: no; mappings: not available: no"
         );
         assert_eq!(
             seen(None, reason(), reason(), reason()),
-            (vec![DESCRIPTORS, OBJECTS, IPC, ORPHANS], Some(all))
+            (vec![DESCRIPTORS, OBJECTS, IPC, ORPHANS, MAPPINGS], Some(all))
         );
         let (off, note) = seen(Some("x"), Availability::Off, checked(), checked());
-        assert_eq!(off[2..], [DESCRIPTORS, OBJECTS, SHARED, ORPHANS]);
+        assert_eq!(off[2..], [DESCRIPTORS, OBJECTS, SHARED, ORPHANS, MAPPINGS]);
         assert!(note.unwrap().ends_with(&format!("not checked: {}", off.join(", "))));
     }
 }

@@ -122,6 +122,7 @@ fn parse_text(text: &str) -> Result<(&str, Budget), String> {
                 "ipc" => &mut budget.ipc,
                 "children" => &mut budget.children,
                 "threads" => &mut budget.threads,
+                "mapped_bytes" => &mut budget.mapped_bytes,
                 _ => return Err(format!("unknown limit {key:?} for `{name}`")),
             };
             set(limit, value.parse::<u64>().map_err(|error| format!("{line:?} of `{name}`: {error}"))?)
@@ -168,7 +169,7 @@ mod tests {
             record("krate::a::b\nbytes=0\nblocks=1\nreachable_bytes=2\nreachable_blocks=3\n").as_slice(),
             &record("krate::top\noutstanding_bytes=18446744073709551615\nignore=a=b, ünïcode\n"),
             &[0; 7],
-            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\nchildren=8\nthreads=9\nkernel_bytes=10\n"),
+            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\nchildren=8\nthreads=9\nkernel_bytes=10\nmapped_bytes=11\n"),
             &[0; 9],
         ]
         .concat();
@@ -191,6 +192,7 @@ mod tests {
             ipc: Some(7),
             children: Some(8),
             threads: Some(9),
+            mapped_bytes: Some(10),
             ..Budget::default()
         };
         let expected = [("a::b", limits), ("top", ignored), ("r#mod::r#type", raw)];

@@ -35,6 +35,7 @@ fn budget(budget: &Budget) -> String {
         ipc,
         children,
         threads,
+        mapped_bytes,
         ignore,
     } = budget;
     let limits = [
@@ -48,6 +49,7 @@ fn budget(budget: &Budget) -> String {
         ("ipc", ipc),
         ("children", children),
         ("threads", threads),
+        ("mapped_bytes", mapped_bytes),
     ];
     let mut words: Vec<_> =
         limits.iter().filter_map(|(name, limit)| limit.map(|limit| format!("{name}={limit}"))).collect();

@@ -113,6 +113,8 @@ struct Limits<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     threads: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    mapped_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ignore: Option<&'a str>,
 }
 
@@ -190,6 +192,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         ipc,
         children,
         threads,
+        mapped_bytes,
         ignore,
     } = &test.budget;
     Test {
@@ -223,6 +226,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
             ipc: *ipc,
             children: *children,
             threads: *threads,
+            mapped_bytes: *mapped_bytes,
             ignore: ignore.as_deref(),
         },
         definitely_lost: memory.totals.definitely_lost,
@@ -293,6 +297,7 @@ fn kind(loss: &Loss) -> &'static str {
         Loss::Descriptors { .. } => "descriptors",
         Loss::KernelBytes => "kernel_bytes",
         Loss::Ipc { .. } | Loss::IpcCalls { .. } => "ipc",
+        Loss::Mappings { .. } => "mappings",
         Loss::Results { .. } => "results",
         Loss::Log { .. } => "log",
         Loss::NoCanary { .. } => "no_canary",

@@ -11,6 +11,7 @@ mod ipc;
 mod json;
 mod junit;
 mod left;
+mod mapped;
 mod stack;
 mod status;
 mod terminal;

@@ -39,7 +39,7 @@ impl Terminal {
 
     /// When a test has ended: `        PASS [   0.012s] mycrate tests::ok`.
     pub fn finished(&self, test: &CheckedTest) -> String {
-        let Status { word: result, style, detail } = status(test);
+        let Status { word: result, style, detail } = status(test, &self.view);
         let gap = if detail.is_empty() { "" } else { "  " };
         let detail = text::line(&detail);
         format!("{} {} {}{gap}{detail}\n", word(&result, style), seconds(test.duration), name(test))
@@ -69,7 +69,7 @@ impl Terminal {
         if test.outcome == Outcome::Passed && findings.is_empty() && !unseen && !files_asked_for {
             return String::new();
         }
-        let Status { word: result, style, detail } = status(test);
+        let Status { word: result, style, detail } = status(test, &self.view);
         let mut shown = format!("\n{} {}\n", word(&result, style), name(test));
         if !detail.is_empty() {
             shown += &format!("{:13}{}\n", "", text::line(&detail));

@@ -1,5 +1,5 @@
-//! What the kernel side writes down besides allocations: files, calls that make IPC objects, processes and
-//! threads that are started, objects of the kernel. The tool can do without each of them.
+//! What the kernel side writes down besides allocations: files, calls that make IPC objects or mappings,
+//! processes and threads that are started, objects of the kernel. The tool can do without each of them.
 
 use std::cell::LazyCell;
 use std::os::fd::OwnedFd;
@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use super::btf::{self, Btf};
 use super::files::Files;
 use super::ipc::{self, IpcCalls};
+use super::mappings::{self, MapCalls};
 use super::object::Loaded;
 use super::objects::Objects;
 use super::started::Started;
@@ -18,6 +19,8 @@ pub struct Accounts {
     pub files: Option<Result<Files, String>>,
     /// Calls that make IPC objects.
     pub ipc: Option<Result<IpcCalls, String>>,
+    /// Calls that make mappings.
+    pub mappings: Option<Result<MapCalls, String>>,
     /// Processes and threads that tests start.
     pub started: Option<Result<Started, String>>,
     /// Objects that the kernel allocates for tests; nothing is recorded before it is started.
@@ -33,6 +36,11 @@ impl Accounts {
         let ipc = options.ipc.then(|| {
             let (calls, program) = IpcCalls::new(others, tables)?;
             programs.insert(ipc::PROGRAM.into(), program);
+            Ok(calls)
+        });
+        let mappings = options.mappings.then(|| {
+            let (calls, program) = MapCalls::new(others, tables)?;
+            programs.insert(mappings::PROGRAM.into(), program);
             Ok(calls)
         });
         let bytes = LazyCell::new(btf::read);
@@ -57,6 +65,6 @@ impl Accounts {
             links.push(link);
             Ok(files)
         });
-        (Self { files, ipc, started, objects }, links)
+        (Self { files, ipc, mappings, started, objects }, links)
     }
 }

@@ -282,6 +282,12 @@ impl Prepared {
                 self.ipc_unseen = Some(format!("{original} has no shm_open, as glibc has from 2.34 on"));
             }
         }
+        if self.mappings && kind == Kind::C {
+            match code.mapping_sites() {
+                Ok(more) => sites.extend(more),
+                Err(reason) => self.mappings_unseen = Some(reason),
+            }
+        }
         self.probes.push((path.clone(), sites));
         if !records {
             let looked = Looked::at(&path, &code, self.modules.frames.is_some());

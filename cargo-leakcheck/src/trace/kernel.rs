@@ -16,6 +16,7 @@ use nix::unistd::Pid;
 use super::accounts::Accounts;
 use super::files::Files;
 use super::ipc::{self, IpcCalls};
+use super::mappings::{self, MapCalls};
 use super::object::{self, refused};
 use super::objects::Objects;
 use super::rows::Rows;
@@ -108,6 +109,11 @@ impl Kernel {
         self.accounts.ipc.as_ref()
     }
 
+    /// The account of calls that make mappings, in the same way.
+    pub fn map_calls(&self) -> Option<&Result<MapCalls, String>> {
+        self.accounts.mappings.as_ref()
+    }
+
     /// The account of processes and threads that tests start, in the same way.
     pub fn started(&self) -> Option<&Result<Started, String>> {
         self.accounts.started.as_ref()
@@ -149,6 +155,7 @@ impl Kernel {
             ("module", Program::Module, false),
             ("lookup", Program::Lookup, false),
             (ipc::PROGRAM, Program::Ipc, false),
+            (mappings::PROGRAM, Program::Mapping, false),
         ] {
             let sites = sites.iter().filter(|site| site.program == wanted);
             let (offsets, cookies): (Vec<u64>, Vec<u64>) =
@@ -278,6 +285,11 @@ impl Kernel {
             && counters[process::OBJECTS] > 0
         {
             objects.forget(pid);
+        }
+        if let Some(Ok(mappings)) = &self.accounts.mappings
+            && counters[process::MAPPINGS] > 0
+        {
+            mappings.forget(pid);
         }
         let _ = self.processes.remove(&key(pid));
         if let Some(Ok(files)) = &mut self.accounts.files {

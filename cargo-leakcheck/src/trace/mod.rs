@@ -18,6 +18,8 @@ mod ipc_sites;
 mod kernel;
 mod ledger;
 mod libraries;
+mod mapping_sites;
+mod mappings;
 mod memory;
 mod modules;
 mod object;
@@ -44,6 +46,7 @@ pub(crate) use files::{FileRecord, Files};
 pub(crate) use ipc::IpcCall;
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use libraries::Heap;
+pub(crate) use mappings::{Made, MapCall};
 pub(crate) use memory::{read, read_into, read_protected, read_word};
 pub(crate) use objects::{Object, Objects, Places};
 pub(crate) use process::Process;
@@ -171,6 +174,7 @@ fn whole(steered: &Steered) -> Result<()> {
         ("look at what they hold in the kernel", &steered.objects),
         ("note calls that make IPC objects", &steered.ipc_calls),
         ("note what processes start", &steered.children),
+        ("note calls that make mappings", &steered.mappings),
     ];
     parts.into_iter().try_for_each(|(what, availability)| match availability {
         Availability::Unavailable { reason } => {
@@ -220,7 +224,12 @@ pub fn run(
             };
             let children = available(kernel.and_then(Kernel::started));
             let objects = available(kernel.and_then(Kernel::objects));
-            let steered = Steered { without_ebpf: None, descriptors, objects, ipc, ipc_calls, children };
+            let mappings = match (available(kernel.and_then(Kernel::map_calls)), prepared.mappings_unseen()) {
+                (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
+                (available, _) => available,
+            };
+            let without_ebpf = None;
+            let steered = Steered { without_ebpf, descriptors, objects, ipc, ipc_calls, children, mappings };
             if options.require_ebpf {
                 whole(&steered)?;
             }
@@ -285,6 +294,7 @@ pub fn run(
         ipc_calls: Availability::Off,
         // What has no eBPF program to tell of it is still listed by the kernel.
         children: if options.children { Availability::Checked } else { Availability::Off },
+        mappings: Availability::Off,
     }));
     follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests)
 }

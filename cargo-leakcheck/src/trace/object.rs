@@ -35,8 +35,10 @@ pub struct Loaded {
 /// # Errors
 /// No privileges, or the kernel refuses something.
 pub fn check() -> Result<()> {
-    const TABLES: [&str; 9] =
-        ["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED", "OBJECTS", "TOTALS"];
+    const TABLES: [&str; 11] = [
+        "BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED", "OBJECTS", "TOTALS", "MAPPINGS",
+        "UNMAPPED",
+    ];
     load_those(&TABLES.map(|table| (table, 1)), |program| program == "exit").map(drop)
 }
 
@@ -82,7 +84,7 @@ fn load_those(sizes: &[(&str, u32)], wanted: impl Fn(&str) -> bool) -> Result<Lo
         let function = &object.functions[&program.function_key()];
         let instructions: Vec<[u8; 8]> = function.instructions.iter().map(encode).collect();
         let is_list = matches!(program.section, ProgramSection::RawTracePoint | ProgramSection::Iter { .. });
-        if is_list || name == super::ipc::PROGRAM {
+        if is_list || [super::ipc::PROGRAM, super::mappings::PROGRAM].contains(&name.as_str()) {
             others.insert(name.clone(), instructions);
             continue;
         }

@@ -44,6 +44,10 @@ pub struct Prepared {
     private_ipc: bool,
     /// Why not all of them are.
     pub(super) ipc_unseen: Option<String>,
+    /// Calls that make mappings are probed.
+    pub(super) mappings: bool,
+    /// Why not all of them are.
+    pub(super) mappings_unseen: Option<String>,
     /// Tests get temporary directories of their own.
     temporaries: Option<Temporaries>,
 }
@@ -81,6 +85,8 @@ impl Prepared {
             ipc: options.ipc,
             private_ipc,
             ipc_unseen: None,
+            mappings: options.mappings,
+            mappings_unseen: None,
             temporaries: None,
         };
         prepared.temporaries = options.files.then(|| Temporaries::new(prepared.directory.path().to_owned()));
@@ -126,6 +132,11 @@ impl Prepared {
     /// Why not all calls that make IPC objects are seen.
     pub fn ipc_unseen(&self) -> Option<&str> {
         self.ipc_unseen.as_deref()
+    }
+
+    /// Why not all calls that make mappings are seen.
+    pub fn mappings_unseen(&self) -> Option<&str> {
+        self.mappings_unseen.as_deref()
     }
 
     /// Gives tests temporary directories, if they are to have their own.

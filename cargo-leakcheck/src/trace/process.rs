@@ -107,6 +107,8 @@ pub struct Process {
     pub finished: Vec<u64>,
     /// Mappings seen before modules were unloaded.
     pub history: Vec<Mapping>,
+    /// Its descriptors at its entry point, where they are looked at: numbers, and the addresses of their files.
+    pub inherited: Vec<(u32, u64)>,
     /// Address of the canary block.
     pub canary: Option<u64>,
     /// It is noted where blocks are freed.
@@ -150,6 +152,7 @@ impl Process {
             threads: HashMap::new(),
             finished: Vec::new(),
             history: Vec::new(),
+            inherited: Vec::new(),
             canary: None,
             notes_frees,
             ledger: ledger.cloned(),

@@ -30,6 +30,8 @@ pub enum Program {
     Lookup,
     /// Functions that make and remove IPC objects, and the `ret` instructions of the former.
     Ipc,
+    /// Functions that change what is mapped.
+    Mapping,
 }
 
 /// A place to probe.

@@ -10,7 +10,7 @@ const OBJECTS: u32 = 4;
 const TOTALS: u32 = 1 << 10;
 
 /// Entries of the tables whose sizes depend on the run; `records` says that the programs record allocations.
-pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32); 10] {
+pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32); 11] {
     let pages = options.max_blocks / LOG_PAGE_WORDS as u32;
     // With the ledger nobody writes to them.
     let used = |entries: u32| if records { entries } else { 1 };
@@ -28,6 +28,8 @@ pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32);
         ("THREADS", options.max_threads),
         ("BAD_FREES", used(options.max_bad_frees)),
         ("FILES", options.max_files),
+        // Also without anybody who looks there, something is written.
+        ("IPC", wanted(4 << 10, options.ipc)),
         ("OBJECTS", objects),
         ("TOTALS", wanted(TOTALS.saturating_mul(tests(options)), options.kernel_report)),
         ("STARTED", wanted(options.max_threads, options.children)),

@@ -22,6 +22,7 @@ mod interrupt;
 mod ipc;
 mod kernel_bytes;
 mod left;
+mod mapped;
 mod processes;
 mod raised;
 mod selection;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 16] = [
+    let lists: [&[NamedTrial]; 17] = [
         action::TRIALS,
         children::TRIALS,
         containers::TRIALS,
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         kernel_bytes::TRIALS,
         left::TRIALS,
         raised::TRIALS,
+        mapped::TRIALS,
         selection::TRIALS,
         unprivileged::TRIALS,
     ];

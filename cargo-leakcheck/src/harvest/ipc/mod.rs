@@ -86,12 +86,13 @@ impl Found {
         };
         let describe = |object: Object| {
             let call = self.calls.iter().find(|call| call.kind == object.kind && made(call, &object.name));
+            let call = call.filter(|call| !call.is_descendants);
             let (_, kind, function) = KINDS[object.kind as usize - 1];
             IpcObject {
                 kind,
                 name: object.name,
                 bytes: object.bytes,
-                call: call.map(|_| function),
+                call: call.map(|call| if call.is_open { "open" } else { function }),
                 stack: call.map(&mut stack),
             }
         };

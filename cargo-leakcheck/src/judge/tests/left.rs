@@ -1,7 +1,7 @@
 //! What was left in the kernel.
 
 use super::*;
-use crate::model::{Descriptor, IpcName, IpcObject, LeftChild, LeftThread};
+use crate::model::{Descriptor, IpcName, IpcObject, LeftChild, LeftMapping, LeftThread};
 
 fn open(numbers: &[&[u32]]) -> Left<Vec<Frame>> {
     let descriptor = |numbers: &&[u32]| Descriptor {
@@ -131,4 +131,33 @@ fn what_initializers_keep_holds_nothing_that_counts() {
     let budget = Budget { fds: Some(1), kernel_bytes: Some(5), ..Budget::default() };
     let judged = judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), &OPTIONS);
     assert_eq!((judged.verdict, judged.left.kernel_bytes()), (Verdict::Clean, Some(5)));
+}
+
+#[test]
+fn mapped_bytes_are_counted_where_there_is_a_limit() {
+    let mapping = |bytes, function: &str| LeftMapping {
+        kind: "anonymous",
+        description: String::new(),
+        call: "mmap",
+        count: 2,
+        bytes,
+        address: 0x1000,
+        once: false,
+        stack: Some(vec![Frame { function: Some(function.into()), ..Frame::default() }]),
+    };
+    let judged = |own: Option<u64>, for_all: Option<u64>| {
+        let budget = Budget { mapped_bytes: own, ..Budget::default() };
+        let options = JudgeOptions { mapped_bytes: for_all, ..OPTIONS };
+        // What an initializer keeps is reported only.
+        let mappings = vec![mapping(8192, "a::f"), mapping(4096, "a::g"), mapping(4096, "__pthread_once")];
+        let left = Left { mappings, ..Left::default() };
+        judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), &options).verdict
+    };
+    let leaks = |reason: &str| Verdict::Leaks(vec![reason.to_owned()]);
+    assert_eq!(judged(None, None), Verdict::Clean);
+    assert_eq!(judged(Some(12288), None), Verdict::Clean);
+    assert_eq!(judged(None, Some(12287)), leaks("12288 B left mapped in 4 mappings (budget 12287 B)"));
+    // The test's own limit comes before that for all.
+    assert_eq!(judged(Some(12288), Some(0)), Verdict::Clean);
+    assert_eq!(judged(Some(0), Some(12288)), leaks("12288 B left mapped in 4 mappings (budget 0 B)"));
 }

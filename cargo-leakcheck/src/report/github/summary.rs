@@ -80,7 +80,7 @@ fn is_shown(test: &CheckedTest) -> bool {
 
 /// A test's line, which opens to its findings.
 fn detail(test: &CheckedTest, view: &View, sources: &Sources) -> String {
-    let Status { word, detail, .. } = status(test);
+    let Status { word, detail, .. } = status(test, view);
     let name = format!("{} {}", test.test.binary.id(), test.test.name.as_str());
     let line = format!("{} <code>{}</code> {}", escaped(&word), escaped(&name), escaped(&detail));
     match findings::render(test, view, sources, false) {

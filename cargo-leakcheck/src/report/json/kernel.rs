@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::{Site, StackFrame, View, frames, place};
 use crate::model::{
-    Descriptor, Frame, IpcName, IpcObject, Judged, KernelTotals, LeftChild, LeftThread, LeftTimer,
+    Descriptor, Frame, IpcName, IpcObject, Judged, KernelTotals, LeftChild, LeftMapping, LeftThread,
+    LeftTimer,
 };
 
 #[derive(Serialize)]
@@ -15,6 +16,7 @@ pub(super) struct Kernel<'a> {
     children: Vec<Child<'a>>,
     threads: Vec<Thread<'a>>,
     timers: &'a [LeftTimer],
+    mappings: Vec<Mapped<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<&'a KernelTotals>,
 }
@@ -66,7 +68,20 @@ struct Thread<'a> {
     now: Option<Vec<StackFrame<'a>>>,
 }
 
-/// Where it was opened or started.
+#[derive(Serialize)]
+struct Mapped<'a> {
+    kind: &'a str,
+    description: &'a str,
+    call: &'a str,
+    count: u64,
+    bytes: u64,
+    address: u64,
+    once: bool,
+    #[serde(flatten)]
+    from: From<'a>,
+}
+
+/// Where it was opened, started or mapped.
 #[derive(Serialize)]
 struct From<'a> {
     site: Option<Site<'a>>,
@@ -117,6 +132,16 @@ impl<'a> Kernel<'a> {
             from: from(&thread.stack),
             now: thread.now.as_deref().map(|now| frames(now, view)),
         };
+        let mapped = |mapping: &'a LeftMapping<Vec<Frame>>| Mapped {
+            kind: mapping.kind,
+            description: &mapping.description,
+            call: mapping.call,
+            count: mapping.count,
+            bytes: mapping.bytes,
+            address: mapping.address,
+            once: mapping.once,
+            from: from(&mapping.stack),
+        };
         Self {
             bytes: judged.left.kernel_bytes(),
             descriptors: judged.left.descriptors.iter().map(left).collect(),
@@ -124,6 +149,7 @@ impl<'a> Kernel<'a> {
             children: judged.left.children.iter().map(child).collect(),
             threads: judged.left.threads.iter().map(thread).collect(),
             timers: &judged.left.timers,
+            mappings: judged.left.mappings.iter().map(mapped).collect(),
             report: judged.left.totals.as_ref(),
         }
     }

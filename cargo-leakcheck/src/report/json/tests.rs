@@ -105,7 +105,7 @@ fn the_document_has_the_public_shape() {
                  "module": "/w/target/a-1", "address": 0x1000, "inlined": false, "own": true},
             ],
         }],
-        "kernel": {"bytes": 0, "descriptors": [], "ipc": [], "children": [], "threads": [], "timers": []}, "temporary_files": null, "losses": [], "output": {"stdout": "", "stderr": "", "dropped_bytes": 0},
+        "kernel": {"bytes": 0, "descriptors": [], "ipc": [], "children": [], "threads": [], "timers": [], "mappings": []}, "temporary_files": null, "losses": [], "output": {"stdout": "", "stderr": "", "dropped_bytes": 0},
     });
     assert_eq!(
         document,
