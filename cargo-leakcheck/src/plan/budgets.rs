@@ -192,7 +192,7 @@ mod tests {
             ipc: Some(7),
             children: Some(8),
             threads: Some(9),
-            mapped_bytes: Some(10),
+            mapped_bytes: Some(11),
             ..Budget::default()
         };
         let expected = [("a::b", limits), ("top", ignored), ("r#mod::r#type", raw)];
