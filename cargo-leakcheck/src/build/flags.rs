@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use cargo_config2::{Config, Flags, TargetTriple};
 
+use super::whole;
 use crate::error::{Error, Result};
 use crate::options::{BuildOptions, Environment};
 
@@ -23,7 +24,7 @@ const C: &str = "-fno-omit-frame-pointer -g";
 /// When the user's own flags cannot be found out, or differ between targets.
 pub fn variables(options: &BuildOptions, config: &Config, targets: &[TargetTriple]) -> Result<Environment> {
     let mut variables = Environment::new();
-    variables.insert(ENCODED.into(), rust_flags(config, targets)?.into());
+    variables.insert(ENCODED.into(), rust_flags(options, config, targets)?.into());
     for name in ["CFLAGS", "CXXFLAGS"] {
         let plain = OsString::from(name);
         // The `cc` crate joins all variants that are set; until 1.2 it took only the most specific one.
@@ -57,7 +58,7 @@ pub fn user_value(options: &BuildOptions, config: &Config, name: &OsStr) -> Opti
     }
 }
 
-fn rust_flags(config: &Config, targets: &[TargetTriple]) -> Result<String> {
+fn rust_flags(options: &BuildOptions, config: &Config, targets: &[TargetTriple]) -> Result<String> {
     let usage =
         |error: cargo_config2::Error| Error::Usage(format!("cannot find out the flags for rustc: {error}"));
     let mut flags: Option<Flags> = None;
@@ -76,6 +77,8 @@ fn rust_flags(config: &Config, targets: &[TargetTriple]) -> Result<String> {
         flags.push(RUST_DEBUG);
     }
     RUST.into_iter().for_each(|flag| flags.push(flag));
+    let whole = targets.first().map(|target| whole::flags(options, config, target));
+    whole.into_iter().flatten().for_each(|flag| flags.push(flag));
     flags.encode().map_err(usage)
 }
 

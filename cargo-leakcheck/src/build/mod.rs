@@ -4,6 +4,7 @@ pub mod capture;
 mod command;
 mod config;
 mod flags;
+mod whole;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
