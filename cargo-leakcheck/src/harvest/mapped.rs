@@ -169,6 +169,7 @@ fn owned(calls: &[MapCall]) -> BTreeMap<usize, Vec<Range<u64>>> {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, of which some have one")]
 mod tests {
     use super::*;
 

@@ -63,6 +63,7 @@ impl Statics {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, of which some have one")]
 mod tests {
     use super::*;
 

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use leakcheck_common::site;
 
 use super::code::Code;
+use super::inlined;
 use super::sites::{Program, Site};
 
 /// The functions that allocators have, with the prefixes below; a prefix has those that it has.
@@ -115,6 +116,15 @@ pub struct Allocator {
     pub sites: Vec<Site>,
 }
 
+/// Rust's global allocator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RustAllocator {
+    /// All calls of it come by its functions.
+    Whole(Allocator),
+    /// The optimizer has made these functions part of callers, as far as anybody knows; what it is called.
+    Inlined(String),
+}
+
 impl Code {
     /// The allocator that is known by the names of its functions.
     pub fn named_allocator(&self) -> Option<Allocator> {
@@ -165,9 +175,8 @@ impl Code {
     }
 
     /// The global allocator of the file's Rust code, if it is another one than std's `System`, by the
-    /// functions that all Rust code calls. None as well where the optimizer has made these functions part of
-    /// their callers.
-    pub fn rust_allocator(&self) -> Option<Allocator> {
+    /// functions that all Rust code calls.
+    pub fn rust_allocator(&self) -> Option<RustAllocator> {
         let mut sites = Vec::new();
         let mut found = [false; RUST.len()];
         let mut name = None;
@@ -178,20 +187,38 @@ impl Code {
             if !symbol.contains("__rust_") && !symbol.contains("__rdl_") {
                 continue;
             }
-            // Mangled it is a function of the crate `__rustc`.
-            let is = |wanted: &str| {
-                symbol == wanted || symbol.contains("___rustc") && symbol.ends_with(&format!("_{wanted}"))
-            };
-            if is("__rdl_alloc") {
+            if is_internal(symbol, "__rdl_alloc") {
                 return None;
             }
-            if let Some(place) = RUST.iter().position(|(wanted, _, _)| is(wanted)) {
+            if let Some(place) = RUST.iter().position(|(wanted, _, _)| is_internal(symbol, wanted)) {
                 found[place] = true;
                 self.add_site(&mut sites, RUST[place].1, RUST[place].2, *address);
             }
         }
+        let alloc = self.symbols.iter().find(|symbol| is_internal(&symbol.0, RUST[0].0))?;
+        let is_systems = |name: &str| is_internal(name, "__rdl_alloc");
+        match inlined::any(self.data(), is_systems) {
+            // With LTO std's own allocator is part of these functions.
+            Some(true) => return None,
+            None if name.is_none() && self.calls(alloc.1, alloc.2, "malloc") => return None,
+            _ => {}
+        }
         let name = name.unwrap_or_else(|| "a #[global_allocator]".to_owned());
-        found[..3].iter().all(|found| *found).then_some(Allocator { name, sites })
+        let is_one = |name: &str| RUST.iter().any(|(wanted, _, _)| is_internal(name, wanted));
+        let whole = found[..3].iter().all(|found| *found) && inlined::any(self.data(), is_one) == Some(false);
+        Some(if whole {
+            RustAllocator::Whole(Allocator { name, sites })
+        } else {
+            RustAllocator::Inlined(name)
+        })
+    }
+
+    /// Whether a function calls another one that the loader looks up.
+    fn calls(&self, address: u64, size: u64, name: &str) -> bool {
+        let slots = self.slots(name);
+        self.decode(address, size as usize)
+            .iter()
+            .any(|call| call.is_ip_rel_memory_operand() && slots.contains(&call.ip_rel_memory_address()))
     }
 
     /// Whether the file has glibc's allocator in it.
@@ -208,6 +235,12 @@ impl Code {
             sites.push(Site { program, cookie, offset });
         }
     }
+}
+
+/// Whether a symbol is that of one of std's functions, plain or mangled as one of the crate `__rustc`.
+fn is_internal(symbol: &str, wanted: &str) -> bool {
+    symbol == wanted
+        || symbol.contains("___rustc") && symbol.strip_suffix(wanted).is_some_and(|rest| rest.ends_with('_'))
 }
 
 /// The type that a function of `GlobalAlloc` is implemented for, if it is not std's own.

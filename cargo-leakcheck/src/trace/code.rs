@@ -5,7 +5,7 @@ use std::path::Path;
 
 use camino::Utf8Path;
 use object::read::elf::{ElfFile64, ProgramHeader as _};
-use object::{Object as _, ObjectSymbol as _};
+use object::{Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationTarget};
 
 use crate::error::{Error, Result};
 
@@ -96,6 +96,20 @@ impl Code {
     /// Whether it has no symbols of its own.
     pub fn is_stripped(&self) -> bool {
         self.symbols.is_empty()
+    }
+
+    /// Virtual addresses of where the loader puts the address of a function of another file.
+    pub(super) fn slots(&self, name: &str) -> Vec<u64> {
+        let Ok(elf) = ElfFile64::<object::Endianness>::parse(self.data.as_slice()) else { return Vec::new() };
+        let (Some(symbols), Some(relocations)) = (elf.dynamic_symbol_table(), elf.dynamic_relocations())
+        else {
+            return Vec::new();
+        };
+        let is = |target| {
+            let RelocationTarget::Symbol(index) = target else { return false };
+            symbols.symbol_by_index(index).is_ok_and(|symbol| symbol.name() == Ok(name))
+        };
+        relocations.filter(|(_, relocation)| is(relocation.target())).map(|(address, _)| address).collect()
     }
 
     /// Virtual address of its first page.

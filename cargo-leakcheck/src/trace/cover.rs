@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::allocators::Allocator;
+use super::allocators::{Allocator, RustAllocator};
 use super::code::Code;
 use super::inspect::{Executable, Loading};
 use super::libraries::{Coverage, Heap, Libraries, Library, Loader, Start};
@@ -45,6 +45,8 @@ struct Found {
     because: Option<String>,
     /// Why it would not see all blocks.
     unseen: Option<String>,
+    /// Why nobody does.
+    hidden: Option<String>,
 }
 
 impl Found {
@@ -54,7 +56,7 @@ impl Found {
         binary: &TestBinary,
         window: Window,
         named: Vec<Allocator>,
-        rust: Option<Allocator>,
+        (rust, inlined): (Option<Allocator>, Option<String>),
         modules: Vec<(Utf8PathBuf, Facts)>,
     ) -> Self {
         let mut other = named.first().map(|allocator| format!("{} is linked in", allocator.name));
@@ -78,9 +80,10 @@ impl Found {
         let rusts = rust.as_ref().map(|rust| format!("Rust's blocks come from {}", rust.name));
         // One that wraps std's own is seen by the ledger as well; of others too few blocks are, before a body.
         let may_wrap = window == Window::TestBody;
+        let hidden = inlined.filter(|_| !may_wrap);
         let unseen = other.clone().or_else(|| rusts.clone().filter(|_| !may_wrap)).or_else(|| passes.clone());
         let sites = named.into_iter().chain(rust).flat_map(|allocator| allocator.sites).collect();
-        Self { names, libraries, sites, others, because: other.or(rusts).or(passes), unseen }
+        Self { names, libraries, sites, others, because: other.or(rusts).or(passes), unseen, hidden }
     }
 }
 
@@ -164,7 +167,7 @@ impl Prepared {
             cxx,
             allocators: allocators.collect::<Result<_>>()?,
             recorded_by,
-            unseen,
+            unseen: unseen.or(found.hidden),
             names: found.names,
             heap,
             layers: heap == Heap::Other,
@@ -204,12 +207,14 @@ impl Prepared {
             code.function("_init").or_else(|| code.function("main")).ok_or_else(|| missing("main"))?;
         let malloc = code.function("malloc").ok_or_else(|| missing("malloc"))?;
         let own = code.own_malloc().ok_or_else(|| missing("malloc"))?;
-        let others = [code.named_allocator(), code.rust_allocator()];
-        let others: Vec<Allocator> = others.into_iter().flatten().collect();
+        let named = code.named_allocator();
+        let (rust, inlined) = rust_of(code, named.is_none());
+        let others: Vec<Allocator> = named.into_iter().chain(rust).collect();
         let mut names: Vec<String> = others.first().map(|first| first.name.clone()).into_iter().collect();
         names.push(own.name.clone());
         names.dedup();
         let heap = if others.is_empty() && code.has_glibc_malloc() { Heap::Glibc } else { Heap::Other };
+        let is_program = body.is_empty();
         let mut sites = body;
         let exit = code.function("exit");
         let exit = exit.and_then(|exit| code.file_offset(code.cheapest(exit)));
@@ -232,7 +237,8 @@ impl Prepared {
             recorded_by: RecordedBy::Uprobe {
                 because: (self.recorder != Recorder::Uprobe).then_some(because),
             },
-            unseen: None,
+            // Too few blocks before a body show it as well.
+            unseen: inlined.filter(|_| is_program),
             names,
             heap,
             layers: true,
@@ -298,6 +304,22 @@ impl Prepared {
         let known = (Arc::new(library), malloc);
         self.libraries.insert(key, known.clone());
         Ok(known)
+    }
+}
+
+/// Rust's global allocator, if it is another one than `System`; or why it is not seen, where nothing else of it
+/// is known.
+pub(super) fn rust_of(code: &Code, unknown: bool) -> (Option<Allocator>, Option<String>) {
+    match code.rust_allocator() {
+        Some(RustAllocator::Whole(rust)) => (Some(rust), None),
+        Some(RustAllocator::Inlined(name)) if unknown => {
+            let why = "may have been made part of their callers by the optimizer";
+            (
+                None,
+                Some(format!("Rust's blocks come from {name}, whose functions {why}; build it without LTO")),
+            )
+        }
+        _ => (None, None),
     }
 }
 

@@ -8,6 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::allocators::Allocator;
 use super::code::Code;
+use super::cover;
 use super::modules::{Looked, loaded_libraries};
 use super::sites::Site;
 use crate::error::{Error, Result};
@@ -24,8 +25,8 @@ pub struct Executable {
     pub body: Vec<Site>,
     /// Allocators that are linked in, by the names of their functions.
     pub named: Vec<Allocator>,
-    /// That of its Rust code, if it is another one than std's.
-    pub rust: Option<Allocator>,
+    /// That of its Rust code, if it is another one than std's, and why it would not be seen.
+    pub rust: (Option<Allocator>, Option<String>),
     /// It as a module.
     pub module: Looked,
 }
@@ -59,12 +60,13 @@ fn one(binary: &TestBinary, for_ledger: bool) -> Result<Inspected> {
         let libraries = loaded_libraries(interpreter, binary)?;
         Ok(Loading { interpreter: interpreter.to_owned(), libraries })
     });
+    let named: Vec<_> = [code.named_allocator(), code.own_malloc()].into_iter().flatten().collect();
     Ok(Ok(Executable {
         loading: loading.transpose()?,
         is_stripped: code.is_stripped(),
         body: code.body_sites(),
-        named: [code.named_allocator(), code.own_malloc()].into_iter().flatten().collect(),
-        rust: code.rust_allocator(),
+        rust: cover::rust_of(&code, named.is_empty()),
+        named,
         module: Looked::at(&binary.path, &code, for_ledger),
     }))
 }

@@ -12,6 +12,7 @@ mod cover;
 mod entry;
 mod files;
 mod follow;
+mod inlined;
 mod inspect;
 mod ipc;
 mod ipc_sites;
