@@ -35,8 +35,9 @@ pub enum Error {
     /// No privileges for eBPF, where the recorder needs it.
     #[error(
         "not allowed to load eBPF programs ({reason}); run as root, for example `sudo -E env \"PATH=$PATH\" cargo leakcheck`, \
-         or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; a container must allow bpf and ptrace as well (`--privileged`); \
-         `--recorder ledger` needs none of this"
+         or with CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_SYSLOG; a container must allow bpf and ptrace as well \
+         (`--privileged`); `cargo leakcheck doctor` says what is missing; only `--recorder uprobe` and `--require-ebpf` need \
+         this, `--recorder ledger` does not"
     )]
     Privileges {
         /// What the kernel said.
@@ -53,7 +54,7 @@ pub enum Error {
         reason: io::Error,
     },
     /// The kernel lacks something.
-    #[error("the kernel cannot trace: {what}: {reason}")]
+    #[error("the kernel cannot trace: {what}: {reason}; `cargo leakcheck doctor` says more")]
     Kernel {
         /// What was tried.
         what: String,

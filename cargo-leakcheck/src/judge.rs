@@ -11,6 +11,7 @@
 mod attempts;
 mod left;
 mod noise;
+pub mod weigh;
 
 #[cfg(test)]
 mod tests;
@@ -36,11 +37,15 @@ pub fn judge(
     should_panic: bool,
     mut findings: Vec<Finding<Vec<Frame>>>,
     mut left: Left<Vec<Frame>>,
-    losses: Vec<Loss>,
+    mut losses: Vec<Loss>,
     options: &JudgeOptions,
 ) -> Judged {
     findings.retain(|finding| !noise::is_symbolizer_cache(finding));
-    left.descriptors.iter_mut().for_each(|descriptor| descriptor.once = noise::is_once(descriptor));
+    left.descriptors.iter_mut().for_each(|it| it.once = noise::is_once(it.stack.as_deref()));
+    left.mappings.iter_mut().for_each(|it| it.once = noise::is_once(it.stack.as_deref()));
+    if left::kernel_bytes(budget, options).is_some() && left.kernel_bytes().is_none() {
+        losses.push(Loss::KernelBytes);
+    }
     let totals = totals(&findings);
     let verdict = if let Outcome::NotStarted { reason } = outcome {
         Verdict::NotChecked(reason.clone())
@@ -64,6 +69,14 @@ pub fn judge(
 /// Whether a test makes a run end otherwise than clean.
 pub fn is_bad(test: &CheckedTest) -> bool {
     exit(std::iter::once(test)) != Exit::Clean
+}
+
+/// Judges a test once more, of which more is known.
+pub fn judge_again(test: &mut CheckedTest, options: &JudgeOptions) {
+    let Judged { findings, left, files, losses, .. } = test.memory.clone();
+    let (budget, panics) = (&test.test.budget, test.test.should_panic);
+    let judged = judge(budget, &test.outcome, panics, findings, left, losses, options);
+    test.memory = Judged { files, ..judged };
 }
 
 /// The exit code of a run whose tests these are; the run itself went well. Tests that did not start

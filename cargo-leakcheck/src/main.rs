@@ -1,11 +1,14 @@
 //! The program `cargo-leakcheck`, which cargo finds as `cargo leakcheck`.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use cargo_leakcheck::build::capture;
 use cargo_leakcheck::cli::{self, Request, Surroundings};
-use cargo_leakcheck::error::Exit;
+use cargo_leakcheck::error::{Error, Exit, Result};
+use cargo_leakcheck::options::Raised;
+use cargo_leakcheck::{doctor, raise};
 
 fn main() -> ExitCode {
     match capture::record(std::env::args_os()) {
@@ -16,23 +19,60 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    let request =
-        Surroundings::current().and_then(|surroundings| cli::parse(std::env::args_os(), surroundings));
-    let done = match request {
-        Ok(Request::Print(text)) => {
-            // Nobody may be listening any more, as in `--help | head`.
-            let _ = write!(anstream::stdout(), "{text}");
-            Ok(Exit::Clean)
-        }
-        Ok(Request::Run(options)) => cargo_leakcheck::run(&options),
-        Err(error) => Err(error),
-    };
-    match done {
+    if doctor::is_planted(std::env::args_os()) {
+        return ExitCode::SUCCESS;
+    }
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(done) = raise::helper(&arguments) {
+        return done.map_or_else(
+            |reason| {
+                anstream::eprintln!("cargo-leakcheck: {reason}");
+                Exit::Tool.into()
+            },
+            |()| ExitCode::SUCCESS,
+        );
+    }
+    match work(arguments) {
         Ok(exit) => exit.into(),
         Err(error) => {
             // The exit code says it too.
             let _ = writeln!(anstream::stderr(), "error: {error}");
             error.exit().into()
+        }
+    }
+}
+
+fn work(mut arguments: Vec<OsString>) -> Result<Exit> {
+    let was_raised = raise::was_raised(&mut arguments)
+        .map_err(|source| Error::System { call: "keeping capabilities from children".into(), source })?;
+    let surroundings = Surroundings::current()?;
+    let request = cli::parse(arguments.clone(), surroundings.clone())?;
+    let raised = |sudo: bool| {
+        let Surroundings { environment, executable, .. } = surroundings;
+        match was_raised {
+            true => Raised::BySudo,
+            false if sudo && raise::is_wanted() => {
+                raise::by_sudo(&raise::Launch { executable, arguments, environment })
+            }
+            false => Raised::No,
+        }
+    };
+    match request {
+        Request::Print(text) => {
+            // Nobody may be listening any more, as in `--help | head`.
+            let _ = write!(anstream::stdout(), "{text}");
+            Ok(Exit::Clean)
+        }
+        Request::Examine(mut options) => {
+            options.trace.raised = raised(options.sudo);
+            doctor::run(&options)
+        }
+        Request::Run(mut options) => {
+            if options.sudo && !was_raised && raise::is_wanted() {
+                cargo_leakcheck::stand_aside(&options)?;
+            }
+            options.trace.raised = raised(options.sudo);
+            cargo_leakcheck::run(&options)
         }
     }
 }

@@ -13,6 +13,8 @@ use camino::Utf8PathBuf;
 pub struct Options {
     /// What to do.
     pub action: Action,
+    /// Raise the tool by `sudo` where it lacks privileges (lists need none), if that asks for no password.
+    pub sudo: bool,
     /// How to trace.
     pub trace: TraceOptions,
     /// How to judge.
@@ -109,6 +111,29 @@ pub enum Asked {
     },
 }
 
+/// How to examine the machine.
+#[derive(Clone, Debug)]
+pub struct DoctorOptions {
+    /// Print a JSON document.
+    pub json: bool,
+    /// The cargo that builds.
+    pub cargo: OsString,
+    /// The rustc that it calls.
+    pub rustc: OsString,
+    /// This executable, which is traced for a trial.
+    pub executable: PathBuf,
+    /// The user's working directory.
+    pub directory: PathBuf,
+    /// The user's environment.
+    pub environment: Environment,
+    /// How a run without options would trace.
+    pub trace: TraceOptions,
+    /// When to colour.
+    pub color: Color,
+    /// Raise the tool by `sudo` where it lacks privileges, if that asks for no password.
+    pub sudo: bool,
+}
+
 /// Which tests to run: libtest's own selection.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
@@ -174,9 +199,25 @@ pub enum Recorder {
     Uprobe,
 }
 
+/// Where the tool's privileges come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Raised {
+    /// They were there, or nobody has tried to get any.
+    #[default]
+    No,
+    /// `sudo` has raised the tool, and nothing that it starts.
+    BySudo,
+    /// `sudo` was asked; why it has not.
+    Refused(String),
+}
+
 /// How to trace.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
+    /// Do without nothing that needs eBPF.
+    pub require_ebpf: bool,
+    /// Where privileges come from.
+    pub raised: Raised,
     /// What writes allocations down.
     pub recorder: Recorder,
     /// Tests at a time.
@@ -193,12 +234,18 @@ pub struct TraceOptions {
     pub free_stacks: bool,
     /// Look at descriptors that are left open.
     pub descriptors: bool,
+    /// Say what descriptors hold in the kernel.
+    pub kernel_bytes: KernelBytes,
+    /// Say what the kernel has allocated for each test, by system call and place.
+    pub kernel_report: bool,
     /// Give tests IPC namespaces of their own, and look at IPC objects that are left behind.
     pub ipc: bool,
     /// Give tests (no program of `exec`) temporary directories of their own, and say what is left there.
     pub files: bool,
     /// Look at processes, threads and timers that are left behind.
     pub children: bool,
+    /// Look at mappings that are left behind.
+    pub mappings: bool,
     /// Entries of the block table.
     pub max_blocks: u32,
     /// Entries of the stack table.
@@ -211,6 +258,17 @@ pub struct TraceOptions {
     pub max_files: u32,
     /// Probe functions at their first instruction (only the benchmark wants this).
     pub probe_at_entry: bool,
+}
+
+/// When to say what descriptors hold in the kernel: what it takes slows the whole machine a little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelBytes {
+    /// Never.
+    Off,
+    /// By a second run of tests that have left descriptors.
+    IfLeft,
+    /// In the first run.
+    Always,
 }
 
 /// How to judge.
@@ -226,12 +284,16 @@ pub struct JudgeOptions {
     pub count_bad_frees: bool,
     /// Descriptors that a test without a limit of its own may leave open; without it nobody is to judge.
     pub fds: Option<u64>,
+    /// The same of bytes that those hold in the kernel.
+    pub kernel_bytes: Option<u64>,
     /// IPC objects that a test without a limit of its own may leave behind.
     pub ipc: u64,
     /// The same of child processes that it may leave.
     pub children: Option<u64>,
     /// The same of threads that it may leave running.
     pub threads: Option<u64>,
+    /// The same of bytes that it may leave mapped.
+    pub mapped_bytes: Option<u64>,
 }
 
 /// What counts against the default budget of 0 bytes.
@@ -253,6 +315,8 @@ pub struct ReportOptions {
     pub json: Option<Utf8PathBuf>,
     /// The directory that collects the JSON documents of all processes of a run.
     pub results: Option<Utf8PathBuf>,
+    /// Tell GitHub Actions; none elsewhere.
+    pub github: Option<Github>,
     /// Show std, allocator and harness frames too.
     pub full_stacks: bool,
     /// Show what every test leaves in its temporary directory.
@@ -261,6 +325,15 @@ pub struct ReportOptions {
     pub color: Color,
     /// Say how long each leak check took (only the benchmark wants this).
     pub timings: bool,
+}
+
+/// What GitHub Actions is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Github {
+    /// Where the repository has been checked out.
+    pub repository: Utf8PathBuf,
+    /// The file of the step's summary.
+    pub summary: Option<Utf8PathBuf>,
 }
 
 /// When to colour.

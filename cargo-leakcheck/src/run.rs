@@ -1,35 +1,46 @@
 //! The pipeline: one stage after the other.
 
+mod analyse;
 mod exec;
 mod merge;
 mod nextest;
 mod retry;
 
 use std::cell::Cell;
-use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io::Write as _;
-use std::sync::{Arc, OnceLock, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::{OnceLock, mpsc};
+use std::time::Instant;
 
 use camino::Utf8PathBuf;
 
 use crate::error::{Error, Exit, Result};
-use crate::model::{
-    CheckedTest, Finding, Frame, Judged, Left, NotChecked, OwnCode, PlannedTest, Ran, Steered, TestName,
-    Window, count,
-};
-use crate::options::{Action, BuildOptions, JudgeOptions, Options, Selection};
+use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Steered, count};
+use crate::options::{Action, BuildOptions, Options, Raised, Selection};
 use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
-use crate::snapshot::{Loss, Snapshot};
 use crate::symbolize::Symbolizer;
 use crate::sys::{Interrupts, Signal};
-use crate::trace::{self, Child, Event, Traced};
-use crate::{build, classify, discover, judge, plan, report};
+use crate::trace::{self, Event};
+use crate::{build, discover, judge, plan, report};
 
 /// Finished tests that may wait for their analysis before the next ones are held up.
 const WAITING: usize = 16;
+
+/// What the user should know of `sudo`.
+const RAISED: &str = "sudo has raised the tracer, and nothing else (--no-sudo: without)";
+
+/// Returns unless all that the options come to is to put another program in this process's place, which needs no
+/// privileges.
+///
+/// # Errors
+/// There is no such program, or it is a test binary that is asked for something unknown.
+pub fn stand_aside(options: &Options) -> Result<()> {
+    match &options.action {
+        Action::Exec(exec) => exec::called(exec, &options.report).map(drop),
+        _ => Ok(()),
+    }
+}
 
 /// Does what the options ask for; how it ended.
 ///
@@ -85,12 +96,14 @@ pub fn run(options: &Options) -> Result<Exit> {
     if options.trace.retries > 0 && failure.is_none() {
         failure = retry::retry(&mut run, options, &interrupts, &terminal, &mut progress, again)?;
     }
-    let details = terminal.details(&run);
-    progress.print(&details);
     if !brief {
-        progress.print(&terminal.summary(&run));
-    } else if let Some(note) = run.steered.note().filter(|_| !details.is_empty()) {
-        progress.print(&format!("note: {note}\n"));
+        show(&run, &view, options, &progress);
+    } else {
+        let details = terminal.details(&run);
+        progress.print(&details);
+        if let Some(note) = run.steered.note().filter(|_| !details.is_empty()) {
+            progress.print(&format!("note: {note}\n"));
+        }
     }
     files.write(&run, &view)?;
     results.map_or(Ok(()), |results| results.write(&run, &view))?;
@@ -104,6 +117,23 @@ fn view(own: OwnCode, options: &Options) -> View {
         full_stacks: options.report.full_stacks,
         files: options.report.files,
         count: options.judge.count,
+    }
+}
+
+/// Shows what is to be said at the end of a run.
+fn show(run: &Run, view: &View, options: &Options, progress: &Progress) {
+    let terminal = Terminal::new(view.clone());
+    let details = terminal.details(run);
+    let in_github = options.report.github.is_some();
+    progress.print(&if in_github { report::quoted(&details) } else { details });
+    progress.print(&terminal.summary(run));
+    annotate(run, view, options, progress);
+}
+
+/// Tells GitHub, if it is to be told.
+fn annotate(run: &Run, view: &View, options: &Options, progress: &Progress) {
+    if let Some(github) = &options.report.github {
+        progress.print(&report::annotations(run, view, &github.repository));
     }
 }
 
@@ -175,7 +205,8 @@ fn check(
             progress.print(text);
         }
     };
-    for note in &job.notes {
+    let raised = (options.trace.raised == Raised::BySudo).then_some(RAISED);
+    for note in raised.into_iter().chain(job.notes.iter().map(String::as_str)) {
         say(progress, &format!("note: {note}\n"));
     }
     let start = Instant::now();
@@ -191,7 +222,7 @@ fn check(
             progress.start(job.tests.len());
         }
         let progress = &*progress;
-        let (sender, receiver) = mpsc::sync_channel::<Box<Traced>>(WAITING);
+        let (sender, receiver) = mpsc::sync_channel::<Event>(WAITING);
         let (plan, executables, own, steered) = (&job.tests, &job.executables, &job.own, &steered);
         let symbolizer = Symbolizer::new(job.own.clone());
         let traced = std::thread::scope(|scope| {
@@ -207,7 +238,7 @@ fn check(
                     }
                     Event::Started { number } => progress.running(plan[number].name.as_str()),
                     // If nobody receives, the analysis has panicked, and that is what shows.
-                    Event::Finished(traced) => drop(sender.send(traced)),
+                    event => drop(sender.send(event)),
                 })
             });
             let own = &job.own;
@@ -219,7 +250,8 @@ fn check(
                     interrupts.start_no_more();
                 }
             };
-            tests = analyse(receiver, symbolizer, own, options, &finished, progress);
+            let weighing = |tests: usize| say(progress, &terminal.weighing(tests));
+            tests = analyse::analyse(receiver, symbolizer, own, options, &finished, &weighing, progress);
             tracer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         progress.finish();
@@ -246,103 +278,4 @@ fn check(
     }
     let duration = start.elapsed();
     Ok((Run { tests, not_checked, duration, recorder, steered, interrupted, exit }, failure))
-}
-
-fn analyse(
-    receiver: mpsc::Receiver<Box<Traced>>,
-    mut symbolizer: Symbolizer,
-    own: &OwnCode,
-    options: &Options,
-    finished: &dyn Fn(&CheckedTest),
-    progress: &Progress,
-) -> Vec<CheckedTest> {
-    let mut checked: Vec<(usize, CheckedTest)> = Vec::new();
-    for traced in receiver {
-        // A test that was cut short by the user's interrupt has no result.
-        if traced.interrupted {
-            continue;
-        }
-        let number = traced.number;
-        let test = examine(*traced, &mut symbolizer, own, options, progress);
-        finished(&test);
-        progress.advance();
-        checked.push((number, test));
-    }
-    checked.sort_by_key(|(number, _)| *number);
-    checked.into_iter().map(|(_, test)| test).collect()
-}
-
-/// From snapshots to a verdict: the pure stages.
-fn examine(
-    traced: Traced,
-    symbolizer: &mut Symbolizer,
-    own: &OwnCode,
-    options: &Options,
-    progress: &Progress,
-) -> CheckedTest {
-    let Ran { mut test, outcome, duration, output, recorded_by, mut memory } = traced.ran;
-    test.should_panic |= is_should_panic(&test, &output.stdout);
-    let files = memory.files.take();
-    let Explained { mut findings, left, mut losses } = explain(memory, symbolizer, options, progress);
-    for Child { process, snapshot } in traced.children {
-        let process: Arc<str> = own.shown(&process).into();
-        // Its descriptors and threads have ended with it, and IPC objects are in the test's namespace.
-        let child = explain(snapshot, symbolizer, options, progress);
-        findings
-            .extend(child.findings.into_iter().map(|it| Finding { process: Some(process.clone()), ..it }));
-        let loss = |loss| Loss::Child { process: process.clone(), loss: Box::new(loss) };
-        losses.extend(child.losses.into_iter().map(loss));
-    }
-    findings.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
-    // A program may have descriptors until it ends, as it may have blocks that it can still reach.
-    let none = (test.window == Window::TestBody).then_some(0);
-    let how = JudgeOptions {
-        fds: options.judge.fds.or(none),
-        children: options.judge.children.or(none),
-        ..options.judge
-    };
-    let panics = test.should_panic;
-    let memory = judge::judge(&test.budget, &outcome, panics, findings, left, losses, &how);
-    let memory = Judged { files, ..memory };
-    Ran { test, outcome, duration, output, recorded_by, memory }
-}
-
-/// What is known of one process.
-struct Explained {
-    findings: Vec<Finding<Vec<Frame>>>,
-    left: Left<Vec<Frame>>,
-    losses: Vec<Loss>,
-}
-
-fn explain(
-    mut snapshot: Snapshot,
-    symbolizer: &mut Symbolizer,
-    options: &Options,
-    progress: &Progress,
-) -> Explained {
-    let start = Instant::now();
-    let findings = classify::classify(&snapshot);
-    // The large part of it, which nobody needs any more.
-    drop((std::mem::take(&mut snapshot.blocks), std::mem::take(&mut snapshot.references)));
-    if options.report.timings {
-        progress.print(&timings(snapshot.taken_in, start.elapsed()));
-    }
-    let left = symbolizer.explain_left(&snapshot);
-    let findings = symbolizer.explain(&snapshot, findings);
-    Explained { findings, left, losses: snapshot.losses }
-}
-
-/// How long a leak check took, in microseconds, and the most memory that the tool has had so far.
-fn timings(harvest: Duration, classify: Duration) -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown").trim();
-    let (harvest, classify) = (harvest.as_micros(), classify.as_micros());
-    format!("leak check: {harvest} us to harvest, {classify} us to classify, peak memory {peak}\n")
-}
-
-/// libtest lists `#[should_panic]` tests like all others, but says so when it runs one.
-fn is_should_panic(test: &PlannedTest, stdout: &[u8]) -> bool {
-    let TestName::Listed(name) = &test.name else { return false };
-    let start = format!("test {name} - should panic");
-    stdout.split(|byte| *byte == b'\n').any(|line| line.starts_with(start.as_bytes()))
 }

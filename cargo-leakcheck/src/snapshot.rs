@@ -207,6 +207,11 @@ pub enum Loss {
         /// Why.
         reason: String,
     },
+    /// What descriptors hold in the kernel is limited and not known.
+    #[error(
+        "what its descriptors hold in the kernel is not known; use --kernel-bytes and, for many of them, --max-files"
+    )]
+    KernelBytes,
     /// The IPC objects of the process were not listed.
     #[error("the IPC objects that it leaves could not be listed: {reason}")]
     Ipc {
@@ -216,6 +221,12 @@ pub enum Loss {
     /// Calls that make IPC objects found no room.
     #[error("{} that make IPC objects not recorded because their table is full", model::count(*.count, "call"))]
     IpcCalls {
+        /// How many.
+        count: u64,
+    },
+    /// Mappings found no room.
+    #[error("{} not recorded because their table is full", model::count(*.count, "mapping"))]
+    Mappings {
         /// How many.
         count: u64,
     },

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 /// The modules, lowest first: each may use its own layer and those before it.
 const LAYERS: [&[&str]; 13] = [
     &["error", "model", "options", "snapshot"],
-    &["references", "scratch", "sys"],
-    &["build"],
+    &["parallel", "references", "scratch", "sys"],
+    &["build", "raise"],
     &["discover"],
     &["plan"],
     // The harvest reads what the trace holds, and the trace calls it at the exit of a process.
@@ -15,7 +15,7 @@ const LAYERS: [&[&str]; 13] = [
     &["symbolize"],
     &["judge"],
     &["progress", "report"],
-    &["run"],
+    &["doctor", "run"],
     &["cli"],
     &["lib", "main"],
 ];

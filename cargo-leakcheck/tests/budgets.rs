@@ -125,7 +125,7 @@ fn what_the_attribute_says_is_what_the_tool_reads() {
         let binaries = build(&workspace, profile);
         assert_eq!(binaries.len(), 2, "{profile}: {binaries:?}");
         for binary in binaries {
-            let read = budgets::read(&fs_err::read(&binary).unwrap()).unwrap();
+            let read = budgets::read(fs_err::read(&binary).unwrap().as_slice()).unwrap();
             assert_eq!(read.into_iter().collect::<BTreeMap<_, _>>(), expected(), "{profile}: {binary:?}");
 
             // The names are libtest's own.

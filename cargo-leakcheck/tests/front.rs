@@ -148,7 +148,7 @@ fn build_options(command: &Command, workspace: &Workspace) -> BuildOptions {
             Action::Test(build, _) => build,
             other => panic!("{other:?}"),
         },
-        Request::Print(text) => panic!("{text}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -42,7 +42,7 @@ fn the_command_lines_are_understood() {
         let words: Vec<&str> =
             ["cargo-leakcheck", "leakcheck"].into_iter().chain(command.split_whitespace()).collect();
         let request = parse(&words);
-        assert!(matches!(request, Ok(Request::Run(_))), "{line}: {request:?}");
+        assert!(matches!(request, Ok(Request::Run(_) | Request::Examine(_))), "{line}: {request:?}");
         seen += 1;
     }
     assert!(seen >= 8, "{seen} command lines");
@@ -80,4 +80,37 @@ fn the_exit_codes_are_those_of_the_tool() {
         let row = rows.iter().find(|row| row.0 == exit as u8);
         assert!(row.is_some_and(|row| row.1.contains(words(exit))), "{exit:?}: {row:?}");
     }
+}
+
+const STABILITY: &str = include_str!("../../STABILITY.md");
+
+/// The option's name at the beginning of a text.
+fn name(text: &str) -> String {
+    text.chars().take_while(|letter| letter.is_ascii_lowercase() || *letter == '-').collect()
+}
+
+#[test]
+fn the_public_options_are_those_of_the_help() {
+    let mut shown = BTreeSet::new();
+    for command in [&[][..], &["doctor"], &["exec"], &["list"]] {
+        let words = [&["cargo-leakcheck", "leakcheck"], command, &["--help"]].concat();
+        let Ok(Request::Print(help)) = parse(&words) else { panic!("{words:?} prints nothing") };
+        let help = anstream::adapter::strip_str(&help).to_string();
+        // An option is at the beginning of its line, its short form before it.
+        let lines = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+        shown.extend(lines.filter_map(|line| Some(name(line.split_once("--")?.1))));
+    }
+    assert!(shown.len() > 50, "{shown:?}");
+    let listed = STABILITY.split("## Exit codes").next().unwrap();
+    let listed = listed.split("`--").skip(1).map(name).filter(|name| !name.is_empty() && name != "max-");
+    assert_eq!(listed.collect::<BTreeSet<_>>(), shown);
+}
+
+#[test]
+fn the_public_exit_codes_are_those_of_the_readme() {
+    let codes = |text: &str| -> BTreeSet<u8> {
+        let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+        rows.filter_map(|(code, _)| code.parse().ok()).collect()
+    };
+    assert_eq!(codes(STABILITY), codes(README));
 }

@@ -5,8 +5,12 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod objects_of_kernel;
+
+pub use objects_of_kernel::{LOOK_WORDS, object, objects, total};
+
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 10;
+pub const ABI_VERSION: u32 = 11;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -54,6 +58,10 @@ pub mod site {
     pub const OPEN: u64 = 11;
     /// Entry of `dlmopen(namespace, file, flags)`.
     pub const OPEN_IN: u64 = 12;
+    /// `reallocarray(old, count, size)`.
+    pub const REALLOC_COUNT: u64 = 13;
+    /// `__rust_realloc(old, old size, alignment, size)`: size in the fourth argument.
+    pub const REALLOC_FOURTH: u64 = 14;
 
     /// Entry of a function that makes an IPC object; an `ipc` kind is added to this and to the next ones.
     pub const IPC_MAKE: u64 = 0x100;
@@ -61,6 +69,17 @@ pub mod site {
     pub const IPC_MADE: u64 = 0x200;
     /// Entry of a function that removes one: by name, or `…ctl` with a command.
     pub const IPC_REMOVE: u64 = 0x300;
+
+    /// `mmap`, behind its system call.
+    pub const MAPPED: u64 = 0x400;
+    /// `shmat`, behind its system call.
+    pub const ATTACHED: u64 = 0x401;
+    /// `mremap`, behind its system call.
+    pub const MOVED: u64 = 0x402;
+    /// `munmap`, behind its system call.
+    pub const UNMAPPED: u64 = 0x403;
+    /// `shmdt`, behind its system call.
+    pub const DETACHED: u64 = 0x404;
 }
 
 /// Words of a block record.
@@ -137,8 +156,18 @@ pub mod process {
     pub const STARTED: usize = 20;
     /// Such processes and threads, and descendants of them, lost because their table was full.
     pub const LOST_STARTED: usize = 21;
+    /// Objects of the kernel allocated in the window, while they are recorded.
+    pub const OBJECTS: usize = 22;
+    /// Such objects lost because their table was full.
+    pub const LOST_OBJECTS: usize = 23;
+    /// Allocations that are in no total because the table of totals was full.
+    pub const LOST_TOTALS: usize = 24;
+    /// Mappings made in the window, by the C library's functions for that.
+    pub const MAPPINGS: usize = 25;
+    /// Such mappings lost because their table was full.
+    pub const LOST_MAPPINGS: usize = 26;
     /// Number of words.
-    pub const WORDS: usize = 22;
+    pub const WORDS: usize = 27;
 }
 
 /// Words of a thread record.
@@ -179,8 +208,18 @@ pub mod thread {
     pub const PROGRAM: usize = 25;
     /// 1 when it is to be noted where the thread's blocks are freed.
     pub const NOTES: usize = 26;
+    /// 1 when functions of several allocators are probed, which call each other: what is called below a call
+    /// in flight is part of it.
+    pub const LAYERS: usize = 27;
+    /// Stack pointer at the entry of the last free that was not part of another call, 0 before; only with
+    /// [`LAYERS`].
+    pub const FREE_SP: usize = 28;
+    /// Where that returns to.
+    pub const FREE_RETURN: usize = 29;
+    /// Where its probe is.
+    pub const FREE_IP: usize = 30;
     /// Room in which a call stack is taken: frame count, then the frames.
-    pub const SCRATCH: usize = 27;
+    pub const SCRATCH: usize = 31;
     /// Call stack at the entry of the library function, as in [`SCRATCH`].
     pub const OUTER: usize = SCRATCH + super::stack::WORDS;
     /// Number of words.
@@ -265,8 +304,13 @@ pub mod ipc {
 
     /// `CLOCK_MONOTONIC` at the call, nanoseconds.
     pub const TIME: usize = 0;
-    /// 1 where the call fails if there is an object already.
+    /// 1 where the call fails if there is an object already; 2 where it is `open` itself, 3 where that is another
+    /// process's: there is no place then.
     pub const EXCLUSIVE: usize = 1;
+    /// See [`EXCLUSIVE`].
+    pub const BY_OPEN: u64 = 2;
+    /// See [`EXCLUSIVE`].
+    pub const BY_DESCENDANT: u64 = 3;
     /// The name without slashes in front of it, filled up with zeros.
     pub const NAME: usize = 2;
     /// Words of the name; what is longer is no name.
@@ -282,6 +326,32 @@ pub mod ipc {
         let step = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
         name.iter().fold(0xcbf2_9ce4_8422_2325, step)
     }
+}
+
+/// Words of the record of a mapping that was made in the window. Its key is the process id and the address.
+pub mod mapping {
+    /// `CLOCK_MONOTONIC` when it was there, nanoseconds.
+    pub const TIME: usize = 0;
+    /// Its size in bytes, whole pages; 0 where the call does not say it (`shmat`).
+    pub const BYTES: usize = 1;
+    /// The `site` constant of the call; the flags of an `mmap` are in the upper half.
+    pub const CALL: usize = 2;
+    /// Where it was called, as in [`file`](super::file).
+    pub const PLACE: usize = 3;
+    /// Number of words.
+    pub const WORDS: usize = PLACE + super::file::WORDS;
+}
+
+/// Words of the record of an address range where something ends that was mapped, with a key as that of a mapping.
+pub mod unmapped {
+    /// `CLOCK_MONOTONIC` behind the call, nanoseconds.
+    pub const TIME: usize = 0;
+    /// Its size in bytes, whole pages.
+    pub const BYTES: usize = 1;
+    /// The thread that has unmapped it; 0 where somebody has mapped something else there.
+    pub const THREAD: usize = 2;
+    /// Number of words.
+    pub const WORDS: usize = 3;
 }
 
 /// Words of the record of a process or thread that was started in the window, or of a process that descends

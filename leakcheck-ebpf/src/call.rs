@@ -9,6 +9,9 @@ use leakcheck_common::{block, process, site, thread};
 use crate::maps::{BLOCKS, Current};
 use crate::record;
 
+/// Further below its entry than this no allocator calls another one.
+const DEPTH: u64 = 64 << 10;
+
 /// The stack pointer at a probe.
 #[inline(always)]
 pub fn stack_pointer(regs: *mut pt_regs) -> u64 {
@@ -39,14 +42,17 @@ pub fn enter(ctx: &ProbeContext) -> Option<()> {
         site::ALLOC_ALIGNED => (second, 0),
         site::ALLOC_OUT => (ctx.arg(2)?, first),
         site::REALLOC => (second, first),
+        site::REALLOC_COUNT => (second.wrapping_mul(ctx.arg(2)?), first),
+        site::REALLOC_FOURTH => (ctx.arg(3)?, first),
         _ => return None,
     };
-    record[thread::CALL] = site;
+    let is_realloc = matches!(site, site::REALLOC | site::REALLOC_COUNT | site::REALLOC_FOURTH);
+    record[thread::CALL] = if is_realloc { site::REALLOC } else { site };
     record[thread::CALL_SP] = sp;
     record[thread::CALL_SIZE] = size;
     record[thread::CALL_POINTER] = pointer;
     record[thread::HAS_SAVED] = 0;
-    if site == site::REALLOC && pointer != 0 {
+    if is_realloc && pointer != 0 {
         take_old(ctx, current, record, pointer);
     }
     Some(())
@@ -54,9 +60,12 @@ pub fn enter(ctx: &ProbeContext) -> Option<()> {
 
 /// Whether a call that starts below the one in flight is part of it: `realloc` of nothing and `memalign` to
 /// no more than `malloc` aligns to jump to `malloc` with the same stack pointer, all others are called from
-/// the C library's own code.
+/// the C library's own code. Where allocators call each other, the outermost call is the one that counts.
 #[inline(always)]
 fn is_nested(record: &[u64; thread::WORDS], site: u64, sp: u64) -> bool {
+    if record[thread::LAYERS] != 0 {
+        return record[thread::CALL_SP] - sp < DEPTH;
+    }
     if sp == record[thread::CALL_SP] {
         let call = record[thread::CALL];
         return (call == site::REALLOC || call == site::ALLOC_ALIGNED) && site == site::ALLOC_SIZE;
@@ -123,6 +132,37 @@ pub fn leave(ctx: &RetProbeContext) -> Option<()> {
     Some(())
 }
 
+/// Whether a free is part of another call: of one that allocates, or of a free by another function, such as
+/// `__rust_dealloc`.
+#[inline(always)]
+fn is_nested_free(ctx: &ProbeContext, record: &mut [u64; thread::WORDS]) -> bool {
+    if record[thread::LAYERS] == 0 {
+        return false;
+    }
+    let sp = stack_pointer(ctx.regs);
+    if record[thread::CALL] != 0 && record[thread::CALL_SP].wrapping_sub(sp) < DEPTH {
+        return true;
+    }
+    // SAFETY: the registers are the context that the kernel passed to this program.
+    let ip = unsafe { (*ctx.regs).rip };
+    let outer = record[thread::FREE_SP];
+    // SAFETY: the helper checks the addresses.
+    let (slot, caller) = unsafe {
+        (
+            bpf_probe_read_user(outer as *const u64).unwrap_or(0),
+            bpf_probe_read_user(sp as *const u64).unwrap_or(0),
+        )
+    };
+    if outer.wrapping_sub(sp) < DEPTH && slot == record[thread::FREE_RETURN] && ip != record[thread::FREE_IP]
+    {
+        return true;
+    }
+    record[thread::FREE_SP] = sp;
+    record[thread::FREE_RETURN] = caller;
+    record[thread::FREE_IP] = ip;
+    false
+}
+
 /// Records a free at its entry: after it the address may belong to another thread.
 #[inline(always)]
 pub fn free(ctx: &ProbeContext) -> Option<()> {
@@ -132,6 +172,7 @@ pub fn free(ctx: &ProbeContext) -> Option<()> {
     }
     let current = Current::get()?;
     let record = current.thread()?;
+    let nested = is_nested_free(ctx, record);
     let mut before = None;
     if let Some(found) = BLOCKS.get_ptr_mut(&[u64::from(current.process), address]) {
         // SAFETY: a live block belongs to the caller; nobody else changes its record meanwhile.
@@ -142,6 +183,9 @@ pub fn free(ctx: &ProbeContext) -> Option<()> {
             return Some(());
         }
         before = Some(&*found);
+    }
+    if nested {
+        return None;
     }
     // Some C libraries free the old block of a realloc through their own `free`.
     if record[thread::CALL] == site::REALLOC && record[thread::CALL_POINTER] == address {

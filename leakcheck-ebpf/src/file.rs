@@ -14,6 +14,7 @@ use aya_ebpf::programs::RawTracePointContext;
 use leakcheck_common::{file, process};
 
 use crate::maps::{Current, EMPTY_FILE, FILE_MARK_WORDS, FILE_MARKS, FILE_SITES, FILES};
+use crate::shared;
 
 /// Records the file that is being made, if a thread makes it in its window. What is known of another one
 /// with the same address is over.
@@ -30,29 +31,36 @@ pub fn made(ctx: &RawTracePointContext) -> Option<()> {
     if address == 0 {
         return None;
     }
-    let maker = Current::get().filter(|current| current.in_window());
+    // Ids are more than 0. (An option that is looked at twice is too much for the verifier.)
+    let mut maker = Current { process: 0, thread: 0 };
+    if let Some(current) = Current::get()
+        && current.in_window()
+    {
+        maker = current;
+    }
+    shared::opens(maker);
     let marks = FILE_MARKS.get_ptr_mut(0)?;
     // A `struct file` begins with a cache line.
     let (word, bit) = ((address >> 12) as usize % FILE_MARK_WORDS, 1 << (address >> 6 & 63));
     // SAFETY: the word is one of the value's. If another thread writes to it meanwhile, a bit may get lost,
     // but not that of an address which only the running thread has.
     let mark = unsafe { &mut (*marks)[word] };
-    let Some(current) = maker else {
+    if maker.process == 0 {
         if *mark & bit != 0 && FILES.get_ptr(&address).is_some() {
             let _ = FILES.remove(&address);
         }
         return None;
-    };
+    }
     *mark |= bit;
-    current.count(process::FILES, 1);
+    maker.count(process::FILES, 1);
     if FILES.get_ptr(&address).is_none() {
         // If this fails, the look-up does so as well.
         let _ = FILES.insert(&address, EMPTY_FILE.get(0)?, BPF_ANY.into());
     }
     match FILES.get_ptr_mut(&address) {
         // SAFETY: the address is that of the running thread's own new object: nobody else changes its record.
-        Some(record) => describe(current, unsafe { &mut *record }),
-        None => current.count(process::LOST_FILES, 1),
+        Some(record) => describe(maker, unsafe { &mut *record }),
+        None => maker.count(process::LOST_FILES, 1),
     }
     Some(())
 }
@@ -61,8 +69,7 @@ pub fn made(ctx: &RawTracePointContext) -> Option<()> {
 #[inline(always)]
 pub fn describe(current: Current, record: &mut [u64; file::WORDS]) {
     record[file::MAKER] = u64::from(current.process) | u64::from(current.thread) << 32;
-    // SAFETY: helpers without memory arguments; what they return are the running thread's registers.
-    let registers = unsafe { &*(bpf_task_pt_regs(bpf_get_current_task_btf()) as *const pt_regs) };
+    let registers = registers();
     let (sp, fp) = (registers.rsp, registers.rbp);
     record[file::CALL] = registers.orig_rax;
     record[file::IP] = registers.rip;
@@ -79,6 +86,13 @@ pub fn describe(current: Current, record: &mut [u64; file::WORDS]) {
         }
     }
     follow(record, sp, fp);
+}
+
+/// The running thread's registers in user mode.
+#[inline(always)]
+pub fn registers() -> &'static pt_regs {
+    // SAFETY: helpers without memory arguments; the registers are there as long as the program runs.
+    unsafe { &*(bpf_task_pt_regs(bpf_get_current_task_btf()) as *const pt_regs) }
 }
 
 /// Follows the chain of frame pointers out of the copy, and takes the return addresses from there on.

@@ -143,6 +143,13 @@ fn leave(ctx: &ProbeContext, current: Current, kind: u64, calling: &[u64; 2]) ->
     // An object that was there before keeps its record.
     let flags = if record[ipc::EXCLUSIVE] == 1 { BPF_ANY } else { BPF_NOEXIST };
     let key = [u64::from(current.process) | kind << 32, which];
+    // What the call itself was seen to open is described better by it.
+    if let Some(opened) = IPC.get_ptr(&key)
+        // SAFETY: the map keeps the value for as long as the program runs.
+        && unsafe { (*opened)[ipc::EXCLUSIVE] >= ipc::BY_OPEN && (*opened)[ipc::TIME] >= record[ipc::TIME] }
+    {
+        let _ = IPC.remove(&key);
+    }
     if IPC.insert(&key, record, flags.into()).is_err() && IPC.get_ptr(&key).is_none() {
         current.count(process::LOST_IPC_CALLS, 1);
     }

@@ -14,9 +14,12 @@ mod call;
 mod file;
 mod ipc;
 mod lookup;
+mod mapping;
 mod maps;
+mod objects;
 mod outer;
 mod record;
+mod shared;
 mod started;
 
 use aya_ebpf::macros::{raw_tracepoint, uprobe, uretprobe};
@@ -85,11 +88,45 @@ pub fn ipc(ctx: ProbeContext) -> u32 {
     0
 }
 
+/// Functions of the C library that change what is mapped; the cookie is a `site` constant.
+#[uprobe]
+pub fn mapping(ctx: ProbeContext) -> u32 {
+    mapping::called(&ctx);
+    0
+}
+
 /// The kernel allocates an object.
 #[raw_tracepoint(tracepoint = "kmem_cache_alloc")]
 pub fn make(ctx: RawTracePointContext) -> i32 {
     file::made(&ctx);
     0
+}
+
+/// The kernel allocates an object by its size.
+#[raw_tracepoint(tracepoint = "kmalloc")]
+pub fn sized(ctx: RawTracePointContext) -> i32 {
+    objects::sized(&ctx);
+    0
+}
+
+/// The kernel allocates an object of a cache.
+#[raw_tracepoint(tracepoint = "kmem_cache_alloc")]
+pub fn cached(ctx: RawTracePointContext) -> i32 {
+    objects::cached(&ctx);
+    0
+}
+
+/// The kernel frees an object (`kfree` and `kmem_cache_free`).
+#[raw_tracepoint(tracepoint = "kfree")]
+pub fn freed(ctx: RawTracePointContext) -> i32 {
+    objects::freed(&ctx);
+    0
+}
+
+/// Called by the tracer: copies memory of the kernel's.
+#[raw_tracepoint(tracepoint = "look")]
+pub fn look(ctx: RawTracePointContext) -> i32 {
+    objects::look(&ctx)
 }
 
 /// A process or thread is about to start.

@@ -4,9 +4,10 @@ use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_pidns_info};
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, HashMap};
+use aya_ebpf::maps::{Array, HashMap, PerCpuHashMap};
 use leakcheck_common::{
-    LOG_PAGE_WORDS, WINDOW_BITS, bad_free, block, file, ipc, layout, process, stack, started, thread,
+    LOG_PAGE_WORDS, LOOK_WORDS, WINDOW_BITS, bad_free, block, file, ipc, layout, mapping, object, objects,
+    process, stack, started, thread, total, unmapped,
 };
 
 /// Thread id to thread record; made and removed by the tracer.
@@ -79,10 +80,49 @@ pub static IPC: HashMap<[u64; 2], [u64; ipc::WORDS]> = HashMap::with_max_entries
 #[map]
 pub static EMPTY_IPC: Array<[u64; ipc::WORDS]> = Array::with_max_entries(1, 0);
 
+/// Mappings that tests have made, by process and address.
+#[map]
+pub static MAPPINGS: HashMap<[u64; 2], [u64; mapping::WORDS]> =
+    HashMap::with_max_entries(64 << 10, BPF_F_NO_PREALLOC);
+
+/// An empty record to copy from: it does not fit on the stack.
+#[map]
+pub static EMPTY_MAPPING: Array<[u64; mapping::WORDS]> = Array::with_max_entries(1, 0);
+
+/// Where what was mapped is no more, by process and address; without ranges that a record in `MAPPINGS`
+/// had for itself.
+#[map]
+pub static UNMAPPED: HashMap<[u64; 2], [u64; unmapped::WORDS]> =
+    HashMap::with_max_entries(64 << 10, BPF_F_NO_PREALLOC);
+
 /// Processes and threads that tests have started, by their ids in the kernel's own namespace.
 #[map]
 pub static STARTED: HashMap<u32, [u64; started::WORDS]> =
     HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
+
+/// Address of an object of the kernel to its record. Its room is there beforehand: what the kernel has at hand for maps is
+/// soon used up where it must not wait.
+#[map]
+pub static OBJECTS: HashMap<u64, [u64; object::WORDS]> = HashMap::with_max_entries(64 << 10, 0);
+
+/// A bit for each address (of many, one) that is or was in `OBJECTS`.
+#[map]
+pub static OBJECT_MARKS: Array<[u64; OBJECT_MARK_WORDS]> = Array::with_max_entries(1, 0);
+
+/// Words of `OBJECT_MARKS`, a power of two.
+pub const OBJECT_MARK_WORDS: usize = 1 << 14;
+
+/// Owner and site of objects to their totals.
+#[map]
+pub static TOTALS: PerCpuHashMap<[u64; 2], [u64; total::WORDS]> = PerCpuHashMap::with_max_entries(4 << 10, 0);
+
+/// How objects are recorded.
+#[map]
+pub static OBJECT_SETTINGS: Array<[u64; objects::WORDS]> = Array::with_max_entries(1, 0);
+
+/// What was looked at last.
+#[map]
+pub static LOOK: Array<[u64; LOOK_WORDS]> = Array::with_max_entries(1, 0);
 
 /// Where the kernel's own types have what is needed of them.
 #[map]
@@ -172,6 +212,13 @@ impl Current {
                 ledger => bpf_probe_read_user(ledger as *const u64).ok(),
             }
         }
+    }
+
+    /// A counter of the running process.
+    #[inline(always)]
+    pub fn counted(self, word: usize) -> u64 {
+        // SAFETY: the map keeps the value for as long as the program runs.
+        PROCESSES.get_ptr(&self.process).map_or(0, |record| unsafe { (*record)[word] })
     }
 
     /// Adds to a counter of the running process.

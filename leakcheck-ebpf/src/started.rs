@@ -10,7 +10,7 @@ use aya_ebpf::bindings::BPF_ANY;
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_ebpf::helpers::generated::bpf_get_current_pid_tgid;
 use aya_ebpf::programs::RawTracePointContext;
-use leakcheck_common::{layout, process, started};
+use leakcheck_common::{file as file_words, layout, process, started};
 
 use crate::file;
 use crate::maps::{Current, EMPTY_FILE, LAYOUT, PID_NAMESPACE, STARTED};
@@ -67,10 +67,21 @@ pub fn starts(ctx: &RawTracePointContext) -> Option<()> {
     let record = unsafe { &mut *STARTED.get_ptr_mut(&id)? };
     if ancestor.is_none() {
         file::describe(account, record);
+        return_from_vfork(record);
     }
     record[started::OWNER] = u64::from(owner) | own_id(task, layout).unwrap_or(0) << 32;
     record[started::IS_THREAD] = u64::from(is_thread);
     Some(())
+}
+
+/// glibc's `vfork` has its return address in a register during the call, as both processes go on with the same
+/// stack: the call stack begins in its caller.
+#[inline(always)]
+fn return_from_vfork(record: &mut [u64; file_words::WORDS]) {
+    const VFORK: u64 = 58;
+    if record[file_words::CALL] == VFORK {
+        record[file_words::IP] = file::registers().rdi;
+    }
 }
 
 /// Forgets the running thread, which ends: nobody can wait for it as for a process, and that it is no more is

@@ -16,7 +16,7 @@ pub fn parse(arguments: TokenStream) -> Result<String> {
 }
 
 const KEYS: &str = "its arguments are `bytes`, `blocks`, `reachable_bytes`, `reachable_blocks`, \
-                    `outstanding_bytes`, `fds`, `ipc`, `children`, `threads` and `ignore`";
+                    `outstanding_bytes`, `fds`, `kernel_bytes`, `ipc`, `children`, `threads`, `mapped_bytes` and `ignore`";
 
 fn lines(input: ParseStream) -> Result<String> {
     let mut lines = String::new();
@@ -58,7 +58,9 @@ fn lines(input: ParseStream) -> Result<String> {
 /// The value as the record has it.
 fn value(key: &Ident, value: &Expr) -> Result<String> {
     match key.to_string().as_str() {
-        "bytes" | "reachable_bytes" | "outstanding_bytes" => bytes(key, value).map(|bytes| bytes.to_string()),
+        "bytes" | "reachable_bytes" | "outstanding_bytes" | "kernel_bytes" | "mapped_bytes" => {
+            bytes(key, value).map(|bytes| bytes.to_string())
+        }
         "blocks" | "reachable_blocks" => number(key, value, "blocks").map(|blocks| blocks.to_string()),
         "fds" => number(key, value, "descriptors").map(|descriptors| descriptors.to_string()),
         "ipc" => number(key, value, "objects").map(|objects| objects.to_string()),
@@ -132,11 +134,11 @@ mod tests {
     fn values_become_plain_numbers_in_the_order_written() {
         let arguments = quote! {
             outstanding_bytes = "1 MiB", bytes = 4_096, blocks = 0x10, reachable_bytes = "2 kB",
-            reachable_blocks = 3, fds = 4, ipc = 5, children = 6, threads = 7, ignore = "a = b, later",
+            reachable_blocks = 3, fds = 4, ipc = 5, children = 6, threads = 7, kernel_bytes = "1 KiB", mapped_bytes = "8 KiB", ignore = "a = b, later",
         };
         assert_eq!(
             parse(arguments).unwrap(),
-            "outstanding_bytes=1048576\nbytes=4096\nblocks=16\nreachable_bytes=2000\nreachable_blocks=3\nfds=4\nipc=5\nchildren=6\nthreads=7\nignore=a = b, later\n"
+            "outstanding_bytes=1048576\nbytes=4096\nblocks=16\nreachable_bytes=2000\nreachable_blocks=3\nfds=4\nipc=5\nchildren=6\nthreads=7\nkernel_bytes=1024\nmapped_bytes=8192\nignore=a = b, later\n"
         );
     }
 

@@ -35,9 +35,11 @@
 /// | `reachable_blocks` | blocks still reachable when the process ends | number |
 /// | `outstanding_bytes` | bytes not freed when the process ends, whatever refers to them | number or size |
 /// | `fds` | descriptors left open when the process ends | number |
+/// | `kernel_bytes` | bytes that those hold in the kernel | number or size |
 /// | `ipc` | IPC objects left behind when the process ends | number |
 /// | `children` | child processes left running or not waited for | number |
 /// | `threads` | threads left running | number |
+/// | `mapped_bytes` | bytes left mapped | number or size |
 /// | `ignore` | nothing: leaks are reported, but do not count | the reason, one line |
 ///
 /// A number is an integer literal without suffix. A size is a string with a whole number and one of the

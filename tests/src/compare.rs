@@ -5,9 +5,11 @@ use std::fmt::Write;
 
 use camino::Utf8Path;
 
-use crate::fixture::{Expected, ExpectedLeft, ExpectedObject, ExpectedOpen, ExpectedTest, Fixture};
+use crate::fixture::{
+    Expected, ExpectedLeft, ExpectedMapped, ExpectedObject, ExpectedOpen, ExpectedTest, Fixture,
+};
 use crate::marker::{Amount, KINDS, Kind, Remains};
-use crate::report::{Descriptor, Finding, IpcObject, Kernel, Report, Site, Test};
+use crate::report::{Descriptor, Finding, IpcObject, Kernel, Mapping, Report, Site, Test};
 
 /// Differences between a whole report and a fixture, one a line; empty when they agree.
 pub fn report(expected: &Fixture, found: &Report) -> String {
@@ -69,6 +71,7 @@ pub fn test(expected: &ExpectedTest, found: &Test) -> String {
     descriptors(&expected.descriptors, &found.kernel.descriptors, &mut lines);
     ipc(&expected.ipc, &found.kernel.ipc, &mut lines);
     left(&expected.left, &found.kernel, &mut lines);
+    mapped(&expected.mapped, &found.kernel.mappings, &mut lines);
     if found.kernel.timers.len() != expected.timers {
         lines.push(format!("timers: {:?} instead of {}", found.kernel.timers, expected.timers));
     }
@@ -148,7 +151,7 @@ fn descriptors(expected: &[ExpectedOpen], found: &[Descriptor], lines: &mut Vec<
             found.kind == what.kind
                 && found.numbers.len() == what.numbers
                 && (&found.held_by, found.once) == (&what.held_by, what.once)
-                && is_at(file, *line, found.site.as_ref())
+                && if what.has_line { is_at(file, *line, found.site.as_ref()) } else { found.stack.is_none() }
         };
         match take_out(&mut found, what.times, fits) {
             0 => {}
@@ -179,6 +182,21 @@ fn ipc(expected: &[ExpectedObject], found: &[IpcObject], lines: &mut Vec<String>
         }
     }
     lines.extend(found.iter().take(5).map(|found| format!("extra IPC object: {found:?}")));
+}
+
+fn mapped(expected: &[ExpectedMapped], found: &[Mapping], lines: &mut Vec<String>) {
+    let mut found: Vec<&Mapping> = found.iter().collect();
+    for ExpectedMapped { what, file, line } in expected {
+        let fits = |found: &&Mapping| {
+            (&found.kind, found.bytes, found.count, found.once)
+                == (&what.kind, what.bytes, what.count, what.once)
+                && is_at(file, *line, found.site.as_ref())
+        };
+        if take_out(&mut found, 1, fits) > 0 {
+            lines.push(format!("missing: {what:?} at {file}:{line}"));
+        }
+    }
+    lines.extend(found.iter().take(5).map(|found| format!("extra mapping: {found:?}")));
 }
 
 /// A process or thread: what it is, its words, where it was started, and all that is known of it.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use crate::marker::{Amount, Announced, Body, Kind, Left, Object, Open, Remains, Rerun};
+use crate::marker::{Amount, Announced, Body, Kind, Left, Mapped, Object, Open, Remains, Rerun};
 use crate::source::{Placed, Source};
 
 /// Binary and name of a test.
@@ -44,6 +44,17 @@ pub struct ExpectedObject {
     pub line: usize,
 }
 
+/// Memory that must be left mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpectedMapped {
+    /// What the comment announces.
+    pub what: Mapped,
+    /// The file, from the crate's folder on.
+    pub file: Utf8PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+}
+
 /// Processes or threads that must be left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedLeft {
@@ -64,6 +75,8 @@ pub struct ExpectedTest {
     pub ipc: Vec<ExpectedObject>,
     /// Whole list of processes and threads left.
     pub left: Vec<ExpectedLeft>,
+    /// Whole list of what is left mapped.
+    pub mapped: Vec<ExpectedMapped>,
     /// Timers left.
     pub timers: usize,
     /// Files left in its temporary directory.
@@ -234,6 +247,9 @@ impl Builder {
             }
             Body::Object(what) => {
                 test.ipc.push(ExpectedObject { what, file: file.to_owned(), line: placed.line });
+            }
+            Body::Mapped(what) => {
+                test.mapped.push(ExpectedMapped { what, file: file.to_owned(), line: placed.line });
             }
             Body::Left(what) => {
                 test.left.push(ExpectedLeft { what, at: Some((file.to_owned(), placed.line)) });

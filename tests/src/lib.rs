@@ -9,3 +9,4 @@ pub mod report;
 pub mod source;
 pub mod tool;
 pub mod truth;
+pub mod user;

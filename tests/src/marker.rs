@@ -77,6 +77,8 @@ pub struct Open {
     pub held_by: Option<String>,
     /// They were made in a one-time initializer.
     pub once: bool,
+    /// Whether the line that made them is known.
+    pub has_line: bool,
 }
 
 /// IPC objects left behind that a comment announces.
@@ -88,6 +90,19 @@ pub struct Object {
     pub times: usize,
     /// Whether the line that made them is known.
     pub has_line: bool,
+}
+
+/// Memory left mapped that a comment announces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// What it is, as the report names it.
+    pub kind: String,
+    /// What is left of it.
+    pub bytes: u64,
+    /// How many mappings.
+    pub count: u64,
+    /// It was made in a one-time initializer.
+    pub once: bool,
 }
 
 /// What of a test a comment announces to be left running or waiting.
@@ -128,10 +143,12 @@ pub struct Rerun {
 pub enum Body {
     /// A finding with its site at the comment's line.
     Finding(Announced),
-    /// Descriptors with their site at the comment's line.
+    /// Descriptors with their site at the comment's line, or, above a test, without one.
     Open(Open),
     /// IPC objects with their site at the comment's line, or, above a test, without one.
     Object(Object),
+    /// Mappings with their site at the comment's line.
+    Mapped(Mapped),
     /// A process or thread with its site at the comment's line.
     Left(Left),
     /// How many timers the test leaves.
@@ -229,6 +246,9 @@ fn body(text: &str) -> Result<Body, String> {
     if name == "left" {
         return object(words).map(Body::Object);
     }
+    if name == "mapped" {
+        return mapped(words).map(Body::Mapped);
+    }
     match (name, words) {
         ("child", ["running", rest @ ..]) => return left(Remains::Running, rest).map(Body::Left),
         ("child", ["zombie", rest @ ..]) => return left(Remains::Zombie, rest).map(Body::Left),
@@ -257,7 +277,8 @@ fn left(what: Remains, words: &[&str]) -> Result<Left, String> {
 
 fn open(words: &[&str]) -> Result<Open, String> {
     let (&kind, mut rest) = words.split_first().ok_or("the kind of descriptor is missing")?;
-    let mut open = Open { kind: kind.to_owned(), numbers: 1, times: 1, held_by: None, once: false };
+    let mut open =
+        Open { kind: kind.to_owned(), numbers: 1, times: 1, held_by: None, once: false, has_line: true };
     loop {
         rest = match rest {
             [] => return Ok(open),
@@ -267,6 +288,10 @@ fn open(words: &[&str]) -> Result<Open, String> {
             }
             ["once", rest @ ..] => {
                 open.once = true;
+                rest
+            }
+            ["without", "a", "line", rest @ ..] => {
+                open.has_line = false;
                 rest
             }
             ["held", "by", name, rest @ ..] => {
@@ -301,6 +326,21 @@ fn object(mut words: &[&str]) -> Result<Object, String> {
         return Err("the kind of object is missing".into());
     }
     Ok(Object { kind: words.join(" "), times, has_line })
+}
+
+fn mapped(words: &[&str]) -> Result<Mapped, String> {
+    let size = words.iter().position(|word| *word == "bytes").filter(|place| *place > 1);
+    let size = size.ok_or("the size is missing, for example `anonymous 4096 bytes`")? - 1;
+    let mut mapped =
+        Mapped { kind: words[..size].join(" "), bytes: number(words[size])?, count: 1, once: false };
+    for word in &words[size + 2..] {
+        match word.strip_prefix('x') {
+            Some(count) => mapped.count = number(count)?,
+            None if *word == "once" => mapped.once = true,
+            None => return Err(format!("`{word}` is not known")),
+        }
+    }
+    Ok(mapped)
 }
 
 fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
@@ -405,11 +445,13 @@ mod tests {
     #[test]
     fn descriptors() {
         let open = |kind: &str, numbers, times| {
-            Body::Open(Open { kind: kind.into(), numbers, times, held_by: None, once: false })
+            Body::Open(Open { kind: kind.into(), numbers, times, held_by: None, once: false, has_line: true })
         };
         let body = |line| Marker::find(line).unwrap().unwrap().1.body;
         assert_eq!(body("//~ open file"), open("file", 1, 1));
         assert_eq!(body("//~ open socket 2 numbers x3"), open("socket", 2, 3));
+        let Body::Open(unknown) = body("//~ open pipe 2 numbers without a line") else { panic!() };
+        assert!(!unknown.has_line && unknown.numbers == 2);
         let Body::Open(held) = body("//~ open file held by holder") else { panic!() };
         assert_eq!(held.held_by.as_deref(), Some("holder"));
     }
@@ -422,6 +464,18 @@ mod tests {
         assert_eq!(body("//~ left shared memory"), object("shared memory", 1, true));
         assert_eq!(body("//~ left POSIX queue x3"), object("POSIX queue", 3, true));
         assert_eq!(body("//~ left semaphore set x2 without a line"), object("semaphore set", 2, false));
+    }
+
+    #[test]
+    fn mappings() {
+        let mapped =
+            |kind: &str, bytes, count, once| Body::Mapped(Mapped { kind: kind.into(), bytes, count, once });
+        let body = |line| Marker::find(line).unwrap().unwrap().1.body;
+        assert_eq!(body("//~ mapped file 4096 bytes"), mapped("file", 4096, 1, false));
+        assert_eq!(
+            body("//~ mapped shared memory 8192 bytes x2 once"),
+            mapped("shared memory", 8192, 2, true)
+        );
     }
 
     #[test]
@@ -462,6 +516,10 @@ mod tests {
             "//~ left",
             "//~ left without a line",
             "//~ left queue xy",
+            "//~ mapped",
+            "//~ mapped 4096 bytes",
+            "//~ mapped file 4096",
+            "//~ mapped file 4096 bytes twice",
             "//~ open",
             "//~ open file 2",
             "//~ open file two numbers",

@@ -116,6 +116,9 @@ pub struct Files {
 /// What a test has left in the kernel.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Kernel {
+    /// What the descriptors hold in the kernel, where that is known.
+    #[serde(default)]
+    pub bytes: Option<u64>,
     /// Descriptors left open.
     pub descriptors: Vec<Descriptor>,
     /// IPC objects left behind.
@@ -127,6 +130,34 @@ pub struct Kernel {
     pub threads: Vec<Thread>,
     /// Timers left.
     pub timers: Vec<Timer>,
+    /// What is left mapped.
+    pub mappings: Vec<Mapping>,
+    /// What the kernel has allocated, where that was asked for.
+    pub report: Option<KernelReport>,
+}
+
+/// What the kernel has allocated for a test.
+#[derive(Clone, Debug, Deserialize)]
+pub struct KernelReport {
+    /// By system call and function.
+    pub totals: Vec<KernelTotal>,
+    /// What found no room.
+    pub lost: u64,
+}
+
+/// What was allocated in one system call by one function of the kernel.
+#[derive(Clone, Debug, Deserialize)]
+pub struct KernelTotal {
+    /// The system call.
+    pub call: Option<String>,
+    /// The function.
+    pub function: String,
+    /// Not seen to be freed.
+    pub bytes: u64,
+    /// As above.
+    pub objects: u64,
+    /// All.
+    pub allocated_objects: u64,
 }
 
 /// An IPC object.
@@ -142,6 +173,27 @@ pub struct IpcObject {
     pub bytes: Option<u64>,
     /// The function that made it.
     pub call: Option<String>,
+    /// The innermost frame of the user's own code, if there is one.
+    pub site: Option<Site>,
+    /// The call stack.
+    pub stack: Option<Vec<Frame>>,
+}
+
+/// Mappings of one line.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Mapping {
+    /// What they are.
+    pub kind: String,
+    /// Which file.
+    pub description: String,
+    /// The function that made them.
+    pub call: String,
+    /// How many.
+    pub count: u64,
+    /// What is left of them.
+    pub bytes: u64,
+    /// They were made in a one-time initializer.
+    pub once: bool,
     /// The innermost frame of the user's own code, if there is one.
     pub site: Option<Site>,
     /// The call stack.
@@ -200,6 +252,8 @@ pub struct Descriptor {
     pub held_by: Option<String>,
     /// It was made in a one-time initializer.
     pub once: bool,
+    /// What it holds in the kernel, where that is known.
+    pub bytes: Option<u64>,
     /// The innermost frame of the user's own code, if there is one.
     pub site: Option<Site>,
     /// The call stack.

@@ -80,6 +80,7 @@ impl Reader {
                 | Body::Files(_)
                 | Body::Timers(_) => true,
                 Body::Object(object) => !object.has_line,
+                Body::Open(open) => !open.has_line,
                 _ => false,
             };
             if speaks_of_test {

@@ -28,9 +28,12 @@ pub fn fixture_folders() -> Vec<Utf8PathBuf> {
 }
 
 /// Recorder names of these tests for the ledger without eBPF: as root without capabilities, as in a
-/// container, and as a plain user. Another user's cargo would need a toolchain of its own: where the
+/// container, in a user namespace (with others of its own), and as a plain user. Another user's cargo would need a toolchain of its own: where the
 /// tool builds, that user may read and write what is root's.
-pub const UNPRIVILEGED: [&str; 2] = ["container", "user"];
+pub const UNPRIVILEGED: [&str; 3] = ["container", "user", "user-namespace"];
+
+/// The recorder name for the ledger with all privileges, in a process id and a mount namespace of its own.
+pub const IN_NAMESPACES: &str = "namespaces";
 
 /// Where the trials of one run have their files. Removed at the end.
 #[derive(Clone)]
@@ -102,15 +105,17 @@ impl Workshop {
         let named = rest.iter().position(|arg| *arg == "--recorder");
         let named = named.map(|place| rest.drain(place..place + 2).nth(1).expect("--recorder has a value"));
         let recorder = named.or(self.recorder.as_deref()).filter(|_| args.first() != Some(&"list"));
-        let (unprivileged, recorder) = match recorder {
-            Some(recorder) if UNPRIVILEGED.contains(&recorder) => (Some(recorder), None),
+        let (inside, recorder) = match recorder {
+            Some(recorder) if recorder == IN_NAMESPACES || UNPRIVILEGED.contains(&recorder) => {
+                (Some(recorder), None)
+            }
             recorder => (None, recorder),
         };
         rest.splice(0..0, recorder.into_iter().flat_map(|recorder| ["--recorder", recorder]));
         // Whoever runs these tests in the background has its children ignore an interrupt.
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,HUP,TERM");
-        command.args(unprivileged.map(|who| drop_privileges(who, name.is_empty())).unwrap_or_default());
+        command.args(inside.map(|who| surroundings(who, name.is_empty())).unwrap_or_default());
         command
             .arg(self.tool()?)
             .arg("leakcheck")
@@ -209,7 +214,8 @@ fn clean_environment(command: &mut Command) {
         let text = name.to_string_lossy();
         let cargos = text.starts_with("CARGO") && text != "CARGO_HOME"
             || text.starts_with("RUST")
-            || text.starts_with("LEAKCHECK");
+            || text.starts_with("LEAKCHECK")
+            || text.starts_with("GITHUB_");
         // rustup's are the machine's: without `RUSTUP_AUTO_INSTALL=0`, a dependency's `rust-toolchain.toml` can have
         // it install and update toolchains in the middle of a build.
         if cargos && !text.starts_with("RUSTUP_") || text == "LD_LIBRARY_PATH" {
@@ -265,8 +271,16 @@ fn copy(from: &Utf8Path, to: &Utf8Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The command that runs another one without privileges.
-fn drop_privileges(who: &str, builds: bool) -> Vec<&'static str> {
+/// The command that runs another one without privileges, or in namespaces of its own.
+fn surroundings(who: &str, builds: bool) -> Vec<&'static str> {
+    // What is left in them when the command has ended is ended, too.
+    const NAMESPACES: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    if who == IN_NAMESPACES {
+        return [&NAMESPACES[..], &["--"]].concat();
+    }
+    if who == "user-namespace" {
+        return [&NAMESPACES[..], &["--user", "--map-root-user", "--mount", "--net", "--"]].concat();
+    }
     let mut command = vec!["setpriv"];
     match (who, builds) {
         ("user", false) => command.extend(USER.into_iter().chain(["--inh-caps=-all"])),

@@ -1,7 +1,7 @@
 //! How cargo would start each test: asked of cargo itself.
 //!
-//! Cargo is called a second time, with everything built, and told to start this executable in place of
-//! test binaries (as a runner) and of rustdoc. Started so, it writes down its arguments, working
+//! Cargo builds, and is told to start this executable in place of test binaries (as a runner) and of
+//! rustdoc. Started so, it writes down its arguments, working
 //! directory and environment, and ends. The names of the two symbolic links, through which cargo
 //! finds it, tell it to, and their directory is where it writes: nothing is added to the environment.
 

@@ -1,6 +1,7 @@
 //! Cargo's configuration, as far as the build has to know it.
 
 use std::path::Path;
+use std::process::Command;
 
 use cargo_config2::{Config, ResolveOptions, TargetTriple, de};
 use fs_err as fs;
@@ -13,8 +14,24 @@ pub fn load(options: &BuildOptions) -> Result<Config> {
     for value in &options.configs {
         refuse_flags(&options.directory, value)?;
     }
-    let resolve = ResolveOptions::default().env(options.environment.clone()).cargo(&options.cargo);
-    Config::load_with_options(&options.directory, resolve).map_err(usage)
+    let resolve = || ResolveOptions::default().env(options.environment.clone()).cargo(&options.cargo);
+    let load = |resolve| Config::load_with_options(&options.directory, resolve).map_err(usage);
+    let config = load(resolve())?;
+    // By itself it would ask cargo, which runs a dozen programs to describe the system.
+    match host(options, &config) {
+        Some(host) => load(resolve().host_triple(host)),
+        None => Ok(config),
+    }
+}
+
+/// The host's target, as the compiler says that cargo will call.
+fn host(options: &BuildOptions, config: &Config) -> Option<String> {
+    let rustc = config.rustc();
+    let mut command = Command::new(&rustc.path);
+    command.args(&rustc.args).arg("-vV").current_dir(&options.directory);
+    let output = command.env_clear().envs(&options.environment).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
 }
 
 /// The targets that are built: those asked for, or the host.

@@ -53,23 +53,26 @@ struct Directories {
 /// [`Error::Build`] when cargo ends without success; [`Error::Usage`] when its configuration cannot be
 /// kept; [`Error::Command`] when cargo cannot be called.
 pub fn build(options: &BuildOptions) -> Result<Built> {
-    let config = config::load(options)?;
+    // Both wait for a program that they start.
+    let (config, directories) = std::thread::scope(|scope| {
+        let directories = scope.spawn(|| directories(options));
+        let config = config::load(options);
+        (config, directories.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let config = config?;
+    let Directories { arguments: directories, own, metadata } = directories?;
     let targets = config::targets(options, &config)?;
     let host = config
         .host_triple()
         .map_err(|error| Error::Usage(format!("cannot find the host's target: {error}")))?;
-    let flags = flags::variables(options, &config, &targets)?;
-    let Directories { arguments: directories, own, metadata } = directories(options)?;
-    let artifacts = compile(options, &directories, &flags)?;
-
+    let mut changes = flags::variables(options, &config, &targets)?;
     let captures = Captures::new(&options.executable)?;
-    let mut changes = flags;
     changes.insert("RUSTDOC".into(), captures.rustdoc().into());
     for triple in targets.iter().map(|target| target.triple()).chain([host]) {
         // The host's runner counts too: proc-macro crates are tested there whatever the target.
         changes.insert(config::runner_variable(triple).into(), captures.runner().into());
     }
-    ask(options, &directories, &changes)?;
+    let artifacts = compile(options, &directories, &changes)?;
 
     let executables = artifacts.iter().filter_map(|artifact| artifact.executable.clone()).collect();
     let tests = artifacts.into_iter().filter(|artifact| artifact.profile.test).collect();
@@ -121,14 +124,15 @@ fn directories(options: &BuildOptions) -> Result<Directories> {
     Ok(Directories { arguments, own, metadata: text.into_owned() })
 }
 
-/// Builds everything and returns the executables.
-fn compile(options: &BuildOptions, directories: &[OsString], flags: &Environment) -> Result<Vec<Artifact>> {
+/// Builds everything, has cargo start this program in place of everything that it would test, and returns
+/// the executables.
+fn compile(options: &BuildOptions, directories: &[OsString], changes: &Environment) -> Result<Vec<Artifact>> {
     let mut command = CargoCommand::new(options, "test");
     command
-        .args(["--no-run", "--message-format=json-render-diagnostics"])
+        .args(["--no-fail-fast", "--message-format=json-render-diagnostics"])
         .args(&options.cargo_args)
         .args(directories)
-        .envs(flags.clone());
+        .envs(changes.clone());
     let mut child = command
         .command()
         .stdin(Stdio::null())
@@ -147,19 +151,6 @@ fn compile(options: &BuildOptions, directories: &[OsString], flags: &Environment
     }
     let status = child.wait().map_err(|error| command.unexpected(error))?;
     if status.success() { Ok(artifacts) } else { Err(command.failed(status)) }
-}
-
-/// Has cargo start this program in place of everything that it would test.
-fn ask(options: &BuildOptions, directories: &[OsString], changes: &Environment) -> Result<()> {
-    let mut command = CargoCommand::new(options, "test");
-    command.args(["--no-fail-fast"]).args(&options.cargo_args).args(directories).envs(changes.clone());
-    let output =
-        command.command().stdin(Stdio::null()).output().map_err(|error| command.not_started(&error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    Err(command.unexpected(format_args!("{}: {}", output.status, text.trim())))
 }
 
 /// Puts together what cargo has built and what it has started.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use super::other_args::{NextestArgs, ReportCommand, ShowEnvArgs};
+use super::other_args::{DoctorArgs, ExecArgs, NextestArgs, ReportCommand, ShowEnvArgs};
 use super::values::{duration, partition, table_size};
 use crate::options::Partition;
 
@@ -51,8 +51,10 @@ pub struct TestArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Say what the tool needs on this machine, what of it is there, and what mends the rest
+    Doctor(DoctorArgs),
     /// Trace any program, Rust or not; as cargo's or nextest's runner, tests
-    Exec(ExecArgs),
+    Exec(Box<ExecArgs>),
     /// Print the tests that would run, with their budgets
     List(Box<TestArgs>),
     /// Run cargo nextest, whose tests are traced and reported as one run
@@ -62,18 +64,6 @@ pub enum Command {
     /// Work with reports
     #[command(subcommand)]
     Report(ReportCommand),
-}
-
-#[derive(Debug, Args)]
-pub struct ExecArgs {
-    /// As a runner of cargo's or nextest's: start what is no test binary, and trace only tests
-    #[arg(long)]
-    pub runner: bool,
-    /// The program and its arguments; a test binary runs its tests
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub command: Vec<OsString>,
-    #[command(flatten)]
-    pub run: RunArgs,
 }
 
 #[derive(Debug, Args)]
@@ -227,6 +217,15 @@ pub struct RunArgs {
     /// Do not look at descriptors
     #[arg(long, conflicts_with = "fds")]
     pub no_fds: bool,
+    /// Bytes that such descriptors may hold in the kernel, unless a test has a limit of its own [default: none]
+    #[arg(long, value_name = "N", conflicts_with = "no_fds")]
+    pub kernel_bytes: Option<u64>,
+    /// Do not say what descriptors hold in the kernel; a test that leaves any is otherwise run once more for it
+    #[arg(long, conflicts_with = "kernel_bytes")]
+    pub no_kernel_bytes: bool,
+    /// Show what the kernel has allocated for each test, by system call and place, and not freed at its end
+    #[arg(long)]
+    pub kernel_report: bool,
     /// IPC objects that a test may leave behind, unless it has a limit of its own
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub ipc: u64,
@@ -248,21 +247,42 @@ pub struct RunArgs {
     /// Threads that a test may leave running, unless it has a limit of its own [default: none]
     #[arg(long, value_name = "N")]
     pub threads: Option<u64>,
+    /// Bytes that a test may leave mapped, unless it has a limit of its own [default: none]
+    #[arg(long, value_name = "N")]
+    pub mapped_bytes: Option<u64>,
+    /// Do not look at mappings
+    #[arg(long, conflicts_with = "mapped_bytes")]
+    pub no_mappings: bool,
     /// Write a JUnit report
     #[arg(long, value_name = "PATH")]
     pub junit: Option<Utf8PathBuf>,
     /// Write a JSON report; - is standard output
     #[arg(long, value_name = "PATH")]
     pub json: Option<Utf8PathBuf>,
+    /// Annotations and a step summary for GitHub Actions [default: auto, where GITHUB_ACTIONS is true]
+    #[arg(
+        long,
+        value_name = "auto|always|never",
+        default_value = "auto",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub github: WhenArg,
     /// Show the frames of std, allocator and test harness too
     #[arg(long)]
     pub full_stacks: bool,
     /// When to colour [default: auto, on a terminal]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
-    pub color: Option<ColorArg>,
+    pub color: Option<WhenArg>,
     /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library, or eBPF for a binary that is known to pass the library by
     #[arg(long, value_name = "auto|ledger|uprobe", default_value = "auto", hide_possible_values = true)]
     pub recorder: RecorderArg,
+    /// Fail where eBPF, or a part of it that is asked for, is not available, instead of doing without
+    #[arg(long)]
+    pub require_ebpf: bool,
+    /// Do not raise the tracer's privileges by `sudo -n` where they are missing
+    #[arg(long)]
+    pub no_sudo: bool,
     /// Record the workspace's executables too where a test starts them; what they leak is the test's
     #[arg(long)]
     pub follow_children: bool,
@@ -293,7 +313,7 @@ pub struct RunArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ColorArg {
+pub enum WhenArg {
     Auto,
     Always,
     Never,

@@ -2,38 +2,40 @@
 //! Nothing below this module reads either.
 
 mod args;
+mod build;
 mod libtest;
 mod other_args;
 mod runner;
 mod values;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use camino::Utf8PathBuf;
 use clap::error::ErrorKind;
-use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser as _};
 
-use self::args::{CargoArgs, Cli, ColorArg, Command, CountArg, RecorderArg, RunArgs, SelectArgs, TestArgs};
+use self::args::{CargoArgs, Cli, Command, CountArg, RecorderArg, RunArgs, SelectArgs, TestArgs, WhenArg};
+use self::build::build;
 use self::libtest::LibtestArgs;
-use self::other_args::{ReportCommand, ShowEnvArgs};
+use self::other_args::{DoctorArgs, ReportCommand, ShowEnvArgs};
 use crate::error::{Error, Result};
 use crate::options::{
-    Action, Asked, BuildOptions, Color, Count, Environment, ExecOptions, JudgeOptions, Options, Recorder,
-    ReportOptions, Selection, TraceOptions,
+    Action, BuildOptions, Color, Count, DoctorOptions, Environment, Github, JudgeOptions, KernelBytes,
+    Options, Raised, Recorder, ReportOptions, Selection, TraceOptions,
 };
 use crate::plan::filterset::needs_dependencies;
-use crate::report::results::VARIABLE;
 
 /// The commands that can be taken for a test's name.
-const COMMANDS: [&str; 5] = ["list", "exec", "nextest", "show-env", "report"];
+const COMMANDS: [&str; 6] = ["doctor", "list", "exec", "nextest", "show-env", "report"];
 
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Request {
     /// Do something.
     Run(Box<Options>),
+    /// Examine the machine.
+    Examine(Box<DoctorOptions>),
     /// Print this text (`--help`, `--version`) and end with success. It holds ANSI styles, which are to
     /// be removed where they are not wanted.
     Print(String),
@@ -87,7 +89,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, surroundings: Surrou
         Ok((Cli::from_arg_matches(&matches)?, runner))
     });
     match parsed {
-        Ok((cli, given)) => Ok(Request::Run(Box::new(resolve(cli, given.as_ref(), surroundings)?))),
+        Ok((cli, given)) => resolve(cli, given.as_ref(), surroundings),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Ok(Request::Print(error.render().ansi().to_string()))
         }
@@ -98,8 +100,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, surroundings: Surrou
     }
 }
 
-fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> Result<Options> {
-    match cli.command {
+fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> Result<Request> {
+    let options = match cli.command {
         None => {
             // Behind other arguments, clap takes the name of a command for that of a test.
             if let Some(word) = cli.test.select.filters.iter().find(|word| COMMANDS.contains(&word.as_str()))
@@ -108,7 +110,10 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
                     "the command `{word}` comes first: `cargo leakcheck {word} …`; for tests of that name use `-- {word}`"
                 )));
             }
-            test(cli.test, surroundings, Action::Test)
+            test(cli.test, surroundings, Action::Test)?
+        }
+        Some(Command::Doctor(doctor)) => {
+            return Ok(Request::Examine(Box::new(examine(doctor, surroundings))));
         }
         Some(Command::Nextest(nextest)) => {
             let (trace, judge, report) = run(&nextest.run, None, &surroundings);
@@ -116,7 +121,7 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
             let build = build(cargo, None, surroundings);
             let runner = given.map(runner::options).unwrap_or_default();
             let action = Action::Nextest { build, runner, command: nextest.command };
-            Ok(Options { action, trace, judge, report })
+            Options { action, sudo: false, trace, judge, report }
         }
         Some(Command::ShowEnv(show)) => {
             let (trace, judge, report) = run(&show.run, None, &surroundings);
@@ -124,31 +129,17 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
             let cargo = CargoArgs { target, target_dir, manifest_path, ..CargoArgs::default() };
             let build = build(cargo, None, surroundings);
             let runner = given.map(runner::options).unwrap_or_default();
-            Ok(Options { action: Action::ShowEnv { build, runner, export }, trace, judge, report })
+            let action = Action::ShowEnv { build, runner, export };
+            Options { action, sudo: false, trace, judge, report }
         }
         Some(Command::Report(ReportCommand::Merge(merge))) => {
             let (trace, judge, report) = run(&merge.run, None, &surroundings);
-            Ok(Options { action: Action::Merge(merge.reports), trace, judge, report })
+            Options { action: Action::Merge(merge.reports), sudo: false, trace, judge, report }
         }
-        Some(Command::List(list)) => test(*list, surroundings, Action::List),
-        Some(Command::Exec(exec)) => {
-            let (asked, threads) = libtest::asked(exec.command.get(1..).unwrap_or_default());
-            let (mut trace, judge, mut report) = run(&exec.run, threads, &surroundings);
-            if matches!(&asked, Asked::Tests(selection) if selection.no_capture) {
-                trace.jobs = 1;
-            }
-            let Surroundings { mut environment, directory, .. } = surroundings;
-            report.results = match environment.remove(OsStr::new(VARIABLE)).map(PathBuf::from) {
-                Some(path) => Some(Utf8PathBuf::try_from(path).map_err(|_| {
-                    Error::Usage(format!("{VARIABLE}: paths that are not UTF-8 are not supported"))
-                })?),
-                None => None,
-            };
-            let exec =
-                ExecOptions { command: exec.command, directory, environment, runner: exec.runner, asked };
-            Ok(Options { action: Action::Exec(exec), trace, judge, report })
-        }
-    }
+        Some(Command::List(list)) => Options { sudo: false, ..test(*list, surroundings, Action::List)? },
+        Some(Command::Exec(exec)) => runner::exec(*exec, surroundings)?,
+    };
+    Ok(Request::Run(Box::new(options)))
 }
 
 fn test(
@@ -166,9 +157,24 @@ fn test(
     if selection.no_capture {
         trace.jobs = 1;
     }
+    let sudo = !args.run.no_sudo;
     let mut build = build(args.cargo, args.run.color, surroundings);
     build.with_dependencies = needs_dependencies(&selection.expressions);
-    Ok(Options { action: action(build, selection), trace, judge, report })
+    Ok(Options { action: action(build, selection), sudo, trace, judge, report })
+}
+
+/// As a run without options would trace.
+fn examine(doctor: DoctorArgs, surroundings: Surroundings) -> DoctorOptions {
+    let usual = Cli::try_parse_from(["cargo-leakcheck"]).expect("no option is needed").test.run;
+    let usual = RunArgs { color: doctor.color, ..usual };
+    let (trace, _, report) = run(&usual, None, &surroundings);
+    let program = |variable: &str, usual: &str| {
+        surroundings.environment.get(std::ffi::OsStr::new(variable)).cloned().unwrap_or_else(|| usual.into())
+    };
+    let (cargo, rustc) = (program("CARGO", "cargo"), program("RUSTC", "rustc"));
+    let Surroundings { environment, directory, executable, .. } = surroundings;
+    let (json, sudo, color) = (doctor.json, !doctor.no_sudo, report.color);
+    DoctorOptions { json, cargo, rustc, executable, directory, environment, trace, color, sudo }
 }
 
 fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
@@ -187,6 +193,8 @@ fn run(
     surroundings: &Surroundings,
 ) -> (TraceOptions, JudgeOptions, ReportOptions) {
     let trace = TraceOptions {
+        require_ebpf: run.require_ebpf,
+        raised: Raised::No,
         recorder: match run.recorder {
             RecorderArg::Auto => Recorder::Auto,
             RecorderArg::Ledger => Recorder::Ledger,
@@ -199,9 +207,16 @@ fn run(
         follow_children: run.follow_children,
         free_stacks: run.free_stacks,
         descriptors: !run.no_fds,
+        kernel_bytes: match run.kernel_bytes {
+            _ if run.no_kernel_bytes || run.no_fds => KernelBytes::Off,
+            None if !run.kernel_report => KernelBytes::IfLeft,
+            _ => KernelBytes::Always,
+        },
+        kernel_report: run.kernel_report,
         ipc: !run.no_ipc,
         files: !run.no_files,
         children: !run.no_children,
+        mappings: !run.no_mappings,
         max_blocks: run.max_blocks,
         max_stacks: run.max_stacks,
         max_threads: run.max_threads,
@@ -218,14 +233,17 @@ fn run(
         count_should_panic: run.count_should_panic,
         count_bad_frees: run.deny_bad_frees,
         fds: run.fds,
+        kernel_bytes: run.kernel_bytes,
         ipc: run.ipc,
         children: run.children,
         threads: run.threads,
+        mapped_bytes: run.mapped_bytes,
     };
     let report = ReportOptions {
         junit: run.junit.clone(),
         json: run.json.clone(),
         results: None,
+        github: github(run.github, surroundings),
         full_stacks: run.full_stacks,
         files: run.files,
         color: color(run.color, surroundings),
@@ -234,80 +252,26 @@ fn run(
     (trace, judge, report)
 }
 
-/// The option first, then cargo's variable, then the one that all programs share.
-fn color(option: Option<ColorArg>, surroundings: &Surroundings) -> Color {
-    match (option, surroundings.variable("CARGO_TERM_COLOR")) {
-        (Some(ColorArg::Always), _) | (None, Some("always")) => Color::Always,
-        (Some(ColorArg::Never), _) | (None, Some("never")) => Color::Never,
-        (Some(ColorArg::Auto), _) => Color::Auto,
-        (None, _) if surroundings.variable("NO_COLOR").is_some_and(|value| !value.is_empty()) => Color::Never,
-        (None, _) => Color::Auto,
+/// The variables are those that GitHub documents as its default ones.
+fn github(when: WhenArg, surroundings: &Surroundings) -> Option<Github> {
+    let there = surroundings.variable("GITHUB_ACTIONS") == Some("true");
+    if when == WhenArg::Never || when == WhenArg::Auto && !there {
+        return None;
     }
+    let path = |variable| surroundings.variable(variable).filter(|path| !path.is_empty());
+    let here = surroundings.directory.to_str().unwrap_or_default();
+    let repository = path("GITHUB_WORKSPACE").unwrap_or(here).into();
+    Some(Github { repository, summary: path("GITHUB_STEP_SUMMARY").map(Into::into) })
 }
 
-fn build(cargo: CargoArgs, color: Option<ColorArg>, surroundings: Surroundings) -> BuildOptions {
-    let mut shared = Vec::new();
-    let pair = |flag: &str, value: OsString| [OsString::from(flag), value];
-    shared.extend(cargo.manifest_path.map(|path| pair("--manifest-path", path)).into_iter().flatten());
-    shared.extend(cargo.config.iter().flat_map(|value| pair("--config", value.into())));
-    shared.extend(cargo.unstable.into_iter().flat_map(|value| pair("-Z", value)));
-    for (given, flag) in
-        [(cargo.locked, "--locked"), (cargo.offline, "--offline"), (cargo.frozen, "--frozen")]
-    {
-        shared.extend(given.then(|| flag.into()));
-    }
-
-    let mut all = shared.clone();
-    for (given, flag) in [
-        (cargo.workspace, "--workspace"),
-        (cargo.lib, "--lib"),
-        (cargo.bins, "--bins"),
-        (cargo.tests, "--tests"),
-        (cargo.examples, "--examples"),
-        (cargo.benches, "--benches"),
-        (cargo.all_targets, "--all-targets"),
-        (cargo.all_features, "--all-features"),
-        (cargo.no_default_features, "--no-default-features"),
-        (cargo.release, "--release"),
-        (cargo.ignore_rust_version, "--ignore-rust-version"),
-        (cargo.quiet, "--quiet"),
-    ] {
-        all.extend(given.then(|| flag.into()));
-    }
-    for (values, flag) in [
-        (cargo.package, "--package"),
-        (cargo.exclude, "--exclude"),
-        (cargo.bin, "--bin"),
-        (cargo.test, "--test"),
-        (cargo.example, "--example"),
-        (cargo.bench, "--bench"),
-        (cargo.features, "--features"),
-        (cargo.target.iter().map(OsString::from).collect(), "--target"),
-        (cargo.profile.into_iter().collect(), "--profile"),
-        (cargo.build_jobs.into_iter().collect(), "--jobs"),
-    ] {
-        all.extend(values.into_iter().flat_map(|value| pair(flag, value)));
-    }
-    all.extend((0..cargo.verbose).map(|_| "--verbose".into()));
-    let color = color.map(|color| match color {
-        ColorArg::Auto => "auto",
-        ColorArg::Always => "always",
-        ColorArg::Never => "never",
-    });
-    all.extend(color.into_iter().flat_map(|when| pair("--color", when.into())));
-
-    let Surroundings { environment, directory, executable, .. } = surroundings;
-    BuildOptions {
-        cargo: environment.get(std::ffi::OsStr::new("CARGO")).cloned().unwrap_or_else(|| "cargo".into()),
-        executable,
-        directory,
-        environment,
-        cargo_args: all,
-        metadata_args: shared,
-        with_dependencies: false,
-        target_dir: cargo.target_dir,
-        targets: cargo.target,
-        configs: cargo.config,
+/// The option first, then cargo's variable, then the one that all programs share.
+fn color(option: Option<WhenArg>, surroundings: &Surroundings) -> Color {
+    match (option, surroundings.variable("CARGO_TERM_COLOR")) {
+        (Some(WhenArg::Always), _) | (None, Some("always")) => Color::Always,
+        (Some(WhenArg::Never), _) | (None, Some("never")) => Color::Never,
+        (Some(WhenArg::Auto), _) => Color::Auto,
+        (None, _) if surroundings.variable("NO_COLOR").is_some_and(|value| !value.is_empty()) => Color::Never,
+        (None, _) => Color::Auto,
     }
 }
 

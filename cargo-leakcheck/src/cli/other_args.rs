@@ -1,11 +1,36 @@
-//! The arguments of the commands around other runners.
+//! The arguments of the commands that do not select tests of a workspace.
 
 use std::ffi::OsString;
 
 use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 
-use super::args::RunArgs;
+use super::args::{RunArgs, WhenArg};
+
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// As a runner of cargo's or nextest's: start what is no test binary, and trace only tests
+    #[arg(long)]
+    pub runner: bool,
+    /// The program and its arguments; a test binary runs its tests
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print a JSON document
+    #[arg(long)]
+    pub json: bool,
+    /// Do not raise the tracer's privileges by sudo
+    #[arg(long)]
+    pub no_sudo: bool,
+    /// When to colour [default: auto, on a terminal]
+    #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
+    pub color: Option<WhenArg>,
+}
 
 #[derive(Debug, Subcommand)]
 pub enum ReportCommand {

@@ -3,6 +3,8 @@ use std::time::Duration;
 use super::*;
 use crate::options::Ignored;
 
+mod runner;
+
 fn surroundings(variables: &[(&str, &str)]) -> Surroundings {
     Surroundings {
         environment: variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
@@ -16,7 +18,7 @@ fn parse_in(line: &[&str], variables: &[(&str, &str)]) -> Result<Options> {
     let arguments = std::iter::once("cargo-leakcheck").chain(line.iter().copied()).map(OsString::from);
     match parse(arguments, surroundings(variables))? {
         Request::Run(options) => Ok(*options),
-        Request::Print(text) => panic!("printed {text}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -122,7 +124,7 @@ fn defaults() {
     assert_eq!(options.trace.max_bad_frees, 16_384);
     assert_eq!(options.trace.max_files, 16_384);
     assert!(options.trace.descriptors && options.trace.ipc && options.trace.files);
-    assert!(!options.trace.follow_children);
+    assert!(!options.trace.follow_children && !options.trace.kernel_report);
     assert!(!options.trace.probe_at_entry && !options.report.timings);
     let judge = JudgeOptions {
         count: Count::Lost,
@@ -130,9 +132,11 @@ fn defaults() {
         count_should_panic: false,
         count_bad_frees: false,
         fds: None,
+        kernel_bytes: None,
         ipc: 0,
         children: None,
         threads: None,
+        mapped_bytes: None,
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.color, Color::Auto);
@@ -150,12 +154,16 @@ fn own_options() {
         "--deny-bad-frees",
         "--fds",
         "2",
+        "--kernel-bytes",
+        "5",
         "--ipc",
         "3",
         "--children",
         "3",
         "--threads",
         "4",
+        "--mapped-bytes",
+        "4096",
         "--json",
         "-",
         "--junit",
@@ -174,9 +182,11 @@ fn own_options() {
         count_should_panic: true,
         count_bad_frees: true,
         fds: Some(2),
+        kernel_bytes: Some(5),
         ipc: 3,
         children: Some(3),
         threads: Some(4),
+        mapped_bytes: Some(4096),
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.json.unwrap(), "-");
@@ -258,78 +268,29 @@ fn help_and_version_are_no_errors() {
     }
 }
 
-fn exec_action(line: &[&str], variables: &[(&str, &str)]) -> (ExecOptions, Options) {
-    let options = parse_in(line, variables).unwrap();
-    match options.action.clone() {
-        Action::Exec(exec) => (exec, options),
-        other => panic!("{other:?}"),
-    }
+#[test]
+fn github_is_told_where_it_is_there_or_where_it_is_asked_for() {
+    let github = |line: &[&str], variables| parse_in(line, variables).unwrap().report.github;
+    let summary = ("GITHUB_STEP_SUMMARY", "/tmp/summary");
+    let all = [("GITHUB_ACTIONS", "true"), ("GITHUB_WORKSPACE", "/repository"), summary];
+    let told = Github { repository: "/repository".into(), summary: Some("/tmp/summary".into()) };
+    assert_eq!(github(&[], &all), Some(told));
+    assert_eq!(github(&["--github", "never"], &all), None);
+    assert_eq!(github(&[], &all[1..]), None);
+    let here = Github { repository: "/work space".into(), summary: None };
+    assert_eq!(github(&["--github", "always"], &[]), Some(here));
 }
 
 #[test]
-fn what_a_test_binary_is_asked_for() {
-    let asked = |arguments: &[&str]| {
-        let line = [&["exec", "--runner", "--", "/t/a"], arguments].concat();
-        exec_action(&line, &[]).0.asked
-    };
-    // As nextest and cargo call it.
-    match asked(&["--exact", "a::b", "--nocapture", "--ignored"]) {
-        Asked::Tests(selection) => {
-            assert_eq!(selection.filters, ["a::b"]);
-            assert!(selection.no_capture && selection.exact && selection.ignored == Ignored::Only);
-        }
-        other => panic!("{other:?}"),
-    }
-    assert!(matches!(asked(&[]), Asked::Tests(selection) if !selection.no_capture));
-    assert!(matches!(asked(&["-q", "--color", "always", "x"]), Asked::Tests(_)));
-    for arguments in [&["--list", "--format", "terse"][..], &["--help"], &["x", "--bench"]] {
-        assert!(matches!(asked(arguments), Asked::Other), "{arguments:?}");
-    }
-    assert!(matches!(asked(&["--", "--list"]), Asked::Tests(_)), "a test of that name");
-    for arguments in [&["--format", "json"][..], &["--port=0"]] {
-        assert!(matches!(asked(arguments), Asked::Unknown { .. }), "{arguments:?}");
-    }
-}
-
-#[test]
-fn the_directory_of_results_is_not_the_tests_business() {
-    let variables = [("LEAKCHECK_RESULTS", "/r"), ("PATH", "/bin")];
-    let (exec, options) = exec_action(&["exec", "--runner", "--", "/t/a", "--test-threads=7"], &variables);
-    assert_eq!(options.report.results.unwrap(), "/r");
-    assert_eq!(exec.environment.len(), 1);
-    assert_eq!(options.trace.jobs, 7);
-    let (_, options) = exec_action(&["exec", "--", "/t/a", "--nocapture"], &variables);
-    assert_eq!(options.trace.jobs, 1);
-}
-
-#[test]
-fn without_capturing_tests_run_one_by_one() {
-    for line in [&["--no-capture"][..], &["--", "--nocapture"]] {
-        let options = options(line);
-        assert_eq!(options.trace.jobs, 1);
-        assert!(test_action(options).1.no_capture);
-    }
-    assert_eq!(options(&["--fail-fast"]).trace.max_fail, Some(1));
-    assert_eq!(options(&["--max-fail", "3"]).trace.max_fail, Some(3));
-}
-
-#[test]
-fn a_runner_gets_the_options_that_were_given() {
-    let line =
-        ["nextest", "--fds=3", "--json", "x.json", "--count-failed", "--color", "never", "run", "-p", "a"];
-    match options(&[&line[..], &["--manifest-path=m/Cargo.toml", "--target", "t", "--", "--target"]].concat())
-        .action
-    {
-        Action::Nextest { build, runner, command } => {
-            assert_eq!(runner.join(" "), "--count-failed --fds 3 --color never");
-            assert_eq!(command[..3], ["run", "-p", "a"]);
-            assert_eq!(build.metadata_args, ["--manifest-path", "m/Cargo.toml"]);
-            assert_eq!(build.targets, ["t"]);
-        }
-        other => panic!("{other:?}"),
-    }
-    match options(&["show-env", "--export-prefix", "--threads", "2"]).action {
-        Action::ShowEnv { runner, export: true, .. } => assert_eq!(runner.join(" "), "--threads 2"),
-        other => panic!("{other:?}"),
-    }
+fn what_slows_the_machine_is_done_where_it_is_asked_for() {
+    let when = |arguments: &[&str]| options(arguments).trace.kernel_bytes;
+    assert_eq!(when(&[]), KernelBytes::IfLeft);
+    assert_eq!(when(&["--kernel-bytes", "0"]), KernelBytes::Always);
+    assert_eq!(when(&["--kernel-report"]), KernelBytes::Always);
+    assert_eq!(when(&["--no-kernel-bytes", "--kernel-report"]), KernelBytes::Off);
+    assert_eq!(when(&["--no-fds"]), KernelBytes::Off);
+    // Programs are not run twice.
+    assert_eq!(when(&["exec", "--", "a"]), KernelBytes::Off);
+    assert_eq!(when(&["exec", "--kernel-bytes", "0", "--", "a"]), KernelBytes::Always);
+    assert!(usage(&["--kernel-bytes", "0", "--no-fds"]).contains("cannot be used with"));
 }

@@ -5,10 +5,10 @@ mod listing;
 mod spawn;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::model::TestBinary;
+use crate::parallel;
 
 pub use harness::is_libtest;
 
@@ -47,22 +47,7 @@ pub struct TestCase {
 /// Lists the tests of all binaries, `jobs` binaries at a time; the order is kept. A binary that
 /// misbehaves, or cannot even be started, becomes one unit.
 pub fn discover(binaries: Vec<TestBinary>, jobs: usize) -> Vec<Discovered> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(binary) = binaries.get(index) else { return done };
-            done.push((index, ask(binary, spawn::TIME_LIMIT)));
-        }
-    };
-    let mut found: Vec<(usize, Tests)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.clamp(1, binaries.len().max(1))).map(|_| scope.spawn(work)).collect();
-        let finished = workers.into_iter().map(|worker| worker.join());
-        finished.flat_map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    });
-    found.sort_by_key(|(index, _)| *index);
-    let tests = found.into_iter().map(|(_, tests)| tests);
+    let tests = parallel::map(&binaries, jobs, |binary| ask(binary, spawn::TIME_LIMIT));
     binaries
         .into_iter()
         .zip(tests)

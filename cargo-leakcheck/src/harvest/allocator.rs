@@ -19,6 +19,8 @@ pub struct Addresses<'a> {
     pub freed: &'a [u64],
     /// The canary's.
     pub canary: Option<u64>,
+    /// All memory that they ever were, where that is asked for.
+    pub ranges: &'a [Range<u64>],
 }
 
 impl Addresses<'_> {
@@ -84,7 +86,8 @@ mod tests {
             |address| Block { address, size: 8, stack: None, in_window: true, runtime: false, time: 0 };
         let blocks = [block(0x20), block(0x40)].into_iter().collect();
         // 0x40 was freed, and is the rest of a `realloc` that was cut short.
-        let addresses = Addresses { blocks: &blocks, freed: &[0x10, 0x30, 0x40], canary: Some(0x50) };
+        let addresses =
+            Addresses { blocks: &blocks, freed: &[0x10, 0x30, 0x40], canary: Some(0x50), ranges: &[] };
         let all = [(0x10, false), (0x20, true), (0x30, false), (0x40, true), (0x50, true)];
         let mut start = 0;
         for expected in all {

@@ -5,6 +5,10 @@
 //! No roots are the heap (blocks refer to each other by their own contents, and free memory holds
 //! stale words), dead parts of stacks, and the stacks of finished threads, which glibc keeps; of
 //! those only the descriptor is one.
+//!
+//! Where another allocator than glibc's is in the process, nobody knows which anonymous memory is its own, with
+//! free blocks and with tables that have the addresses of all blocks. There anonymous memory is no root, except
+//! for stacks, and for static data as the modules declare it.
 
 use std::ops::Range;
 
@@ -13,10 +17,11 @@ use nix::unistd::Pid;
 use super::allocator::{Addresses, allocator_parts};
 use super::descriptor::{DESCRIPTOR, Descriptor, forget_arguments, thread_word};
 use super::pages::{Pages, copy, written};
+use super::statics::Statics;
 use super::{Threads, arena, proc};
 use crate::references::{Finder, Memory};
 use crate::snapshot::{Blocks, Loss, Mapping, Root, RootKind};
-use crate::trace::Process;
+use crate::trace::{Heap, Process};
 
 const PAGE: u64 = 4096;
 /// The x86-64 ABI lets a function use this much below its stack pointer.
@@ -101,15 +106,30 @@ impl Layout {
             layout.roots.push((RootKind::FinishedThread, descriptor, "thread descriptor".into()));
             taken.push(stack);
         }
+        let knows_heap = process.libraries.as_ref().is_none_or(|libraries| libraries.heap == Heap::Glibc);
+        let statics = Statics::of(reader, mappings);
+        // Of the first thread; others have it on their stacks. That of a static executable is in the heap.
+        let storage: Vec<_> =
+            threads.held.iter().map(|thread| statics.of_thread(thread.registers.fs_base)).collect();
         for mapping in mappings {
             if !may_refer(mapping) {
                 continue;
             }
-            if mapping.path == "[heap]" {
-                continue;
-            }
+            let is_heap = mapping.path == "[heap]";
             let mut taken = overlaps(&mapping.range, &taken);
-            taken.extend(allocator_parts(reader, mapping, addresses));
+            if is_heap || !knows_heap && is_anonymous(mapping) {
+                let mut kept = overlaps(&mapping.range, &storage);
+                if !is_heap {
+                    kept.extend(overlaps(&mapping.range, &statics.data));
+                }
+                taken.extend(subtract(&mapping.range, kept));
+            } else if knows_heap {
+                taken.extend(allocator_parts(reader, mapping, addresses));
+            }
+            if !knows_heap {
+                // An arena may be a static variable.
+                taken.extend(overlaps(&mapping.range, addresses.ranges));
+            }
             for rest in subtract(&mapping.range, taken) {
                 let parts = if mapping.writable { vec![rest] } else { written(reader, &rest) };
                 let roots = parts.into_iter().map(|part| (RootKind::Static, part, mapping.path.clone()));
@@ -196,6 +216,11 @@ fn stack_of(mappings: &[Mapping], inside: u64, pointer: u64) -> Option<Range<u64
 fn may_refer(mapping: &Mapping) -> bool {
     let special = ["[vvar]", "[vvar_vclock]", "[vdso]", "[vsyscall]"];
     !special.contains(&mapping.path.as_str()) && (mapping.writable || !mapping.executable)
+}
+
+/// Whether it is memory without a file.
+fn is_anonymous(mapping: &Mapping) -> bool {
+    mapping.path.is_empty() || mapping.path.starts_with("[anon")
 }
 
 /// What two ranges have in common.

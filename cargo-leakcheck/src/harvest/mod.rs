@@ -10,14 +10,17 @@ mod ipc;
 mod layout;
 mod ledger;
 mod left;
+mod mapped;
 mod pages;
 mod places;
 mod proc;
 mod records;
 mod stacks;
+mod statics;
+mod totals;
 
 pub use left::{end_children, is_settled};
-pub use proc::{is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
+pub use proc::{contents, is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -34,7 +37,7 @@ use records::Records;
 
 use crate::references::Finder;
 use crate::snapshot::{Blocks, Loss, Snapshot};
-use crate::trace::{BlockRecord, Process, ProcessRecord, Steering, ThreadRecord};
+use crate::trace::{BlockRecord, Heap, Process, ProcessRecord, Steering, ThreadRecord};
 
 /// libtest allocates more than 400 blocks before it enters a body, and the C library some 17 for it.
 /// Fewer than this have come from `malloc`: they came from elsewhere, and so do the test's.
@@ -132,7 +135,8 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
         }
     };
     let interrupted: Vec<_> = threads.held.iter().filter_map(|thread| thread.interrupted).collect();
-    let recorded = records.read(process.canary, &interrupted);
+    let heap = process.libraries.as_ref().map_or(Heap::Glibc, |libraries| libraries.heap);
+    let recorded = records.read(process.canary, &interrupted, heap);
     snapshot.losses.extend(records.losses());
     snapshot.losses.extend(recorded.losses());
     if process.canary.is_some() && !recorded.has_canary {
@@ -144,9 +148,12 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let left = process
         .seeks_left
         .then(|| left::Found::of(steering, process, &threads, &counters, &mut snapshot.losses));
-    let no_stacks = ipc.is_none() && left.as_ref().is_none_or(left::Found::has_no_stacks);
+    let totals = totals::of(steering, process, &counters);
+    let mapped = mapped::Found::of(steering, process, &counters, &mut snapshot.losses);
+    let no_stacks = ipc.is_none() && mapped.is_none() && left.as_ref().is_none_or(left::Found::has_no_stacks);
     if nothing && opened.is_none() && no_stacks {
         snapshot.left = left.map(left::Found::plain).unwrap_or_default();
+        snapshot.left.totals = totals;
         return snapshot;
     }
     match mappings(reader) {
@@ -166,6 +173,10 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     if let Some(ipc) = ipc {
         snapshot.left.ipc = ipc.describe(&mut places);
     }
+    if let Some(mapped) = mapped {
+        snapshot.left.mappings = mapped.describe(now, &mut places);
+    }
+    snapshot.left.totals = totals;
     drop(places);
     snapshot.bad_frees = recorded.bad_frees;
     for free in &mut snapshot.bad_frees {
@@ -181,7 +192,11 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
         mark_runtime_blocks(reader, &threads, &mut snapshot.blocks);
         let mut freed = recorded.freed;
         freed.sort_unstable();
-        let addresses = Addresses { blocks: &snapshot.blocks, freed: &freed, canary: process.canary };
+        let live = snapshot.blocks.places().iter().map(|place| place.start..place.end());
+        let live = live.filter(|_| heap == Heap::Other);
+        let ranges: Vec<_> = recorded.freed_ranges.into_iter().chain(live).collect();
+        let canary = process.canary;
+        let addresses = Addresses { blocks: &snapshot.blocks, freed: &freed, canary, ranges: &ranges };
         let recorders = records.memory(threads.held.iter().map(|thread| thread.registers.fs_base));
         let layout = Layout::of(process, reader, &threads, &snapshot.mappings, &addresses, recorders);
         let finder = Finder::new(&snapshot.blocks);

@@ -1,18 +1,36 @@
 //! What `/proc` says of a process.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 
 use nix::unistd::Pid;
 
 use crate::snapshot::Mapping;
+
+/// The contents of a file that the kernel makes up as it is read, and whose size it does not tell: in few
+/// calls, since each may have it begin anew.
+///
+/// # Errors
+/// It cannot be read.
+pub fn contents(path: &str) -> io::Result<Vec<u8>> {
+    /// More than most have.
+    const ROOM: usize = 1 << 14;
+    let mut contents = Vec::with_capacity(ROOM);
+    // Limited, or `File` asks for the size.
+    File::open(path)?.take(u64::MAX).read_to_end(&mut contents)?;
+    Ok(contents)
+}
+
+fn text(path: &str) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&contents(path)?).into_owned())
+}
 
 /// What is mapped in the address space of a thread.
 ///
 /// # Errors
 /// It is gone.
 pub fn mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
-    let text = std::fs::read(format!("/proc/{thread}/maps"))?;
-    Ok(String::from_utf8_lossy(&text).lines().filter_map(parse).collect())
+    Ok(text(&format!("/proc/{thread}/maps"))?.lines().filter_map(parse).collect())
 }
 
 /// One line of `/proc/PID/maps`: `start-end rwxp offset device inode path`.
@@ -35,14 +53,14 @@ fn parse(line: &str) -> Option<Mapping> {
 
 /// The process that a thread belongs to.
 pub fn process_of(thread: Pid) -> Option<Pid> {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let status = text(&format!("/proc/{thread}/status")).ok()?;
     let id = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
     Some(Pid::from_raw(id.trim().parse().ok()?))
 }
 
 /// The process whose child a thread's process is.
 pub fn parent_of(thread: Pid) -> Option<Pid> {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let status = text(&format!("/proc/{thread}/status")).ok()?;
     let id = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
     Some(Pid::from_raw(id.trim().parse().ok()?))
 }
@@ -56,20 +74,20 @@ pub fn threads_of(process: Pid) -> Vec<Pid> {
 
 /// Whether a thread has ended and waits for its process to do so.
 pub fn is_zombie(process: Pid, thread: Pid) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat"));
+    let state = text(&format!("/proc/{process}/task/{thread}/stat"));
     state.is_ok_and(|text| text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])))
 }
 
 /// Whether a thread waits in `execve` or `execveat`, for the other threads to end.
 pub fn is_executing(process: Pid, thread: Pid) -> bool {
-    let call = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall"));
+    let call = text(&format!("/proc/{process}/task/{thread}/syscall"));
     call.is_ok_and(|call| call.starts_with("59 ") || call.starts_with("322 "))
 }
 
 /// The name of a thread.
 pub fn thread_name(process: Pid, thread: Pid) -> String {
-    let name = std::fs::read(format!("/proc/{process}/task/{thread}/comm")).unwrap_or_default();
-    String::from_utf8_lossy(&name).trim_end().to_owned()
+    let name = text(&format!("/proc/{process}/task/{thread}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use super::ledger::{Entry, Ledger};
 use super::stacks::Keys;
 use crate::snapshot::{BadFree, Before, Block, Blocks, Loss};
-use crate::trace::{BadFreeRecord, BlockRecord, Kernel, Process, ProcessRecord};
+use crate::trace::{BadFreeRecord, BlockRecord, Heap, Kernel, Process, ProcessRecord};
 
 /// The records of one process.
 pub enum Records<'a> {
@@ -37,9 +37,9 @@ impl<'a> Records<'a> {
     }
 
     /// Reads them. `canary` is a block that is nobody's; what `interrupted` says of addresses is newer than
-    /// what their records do.
-    pub fn read(&self, canary: Option<u64>, interrupted: &[(u64, BlockRecord)]) -> Recorded {
-        let mut recorded = Recorded { canary, ..Recorded::default() };
+    /// what their records do. `heap` says whether freed memory is to be known.
+    pub fn read(&self, canary: Option<u64>, interrupted: &[(u64, BlockRecord)], heap: Heap) -> Recorded {
+        let mut recorded = Recorded { canary, keeps_ranges: heap == Heap::Other, ..Recorded::default() };
         match self {
             Self::Kernel { kernel, pid, counters } => {
                 let canary = canary.and_then(|address| Some((address, kernel.block(*pid, address)?)));
@@ -113,6 +113,8 @@ pub struct Recorded {
     pub blocks: Blocks,
     /// Addresses that were allocated and are not any more, as they come.
     pub freed: Vec<u64>,
+    /// The memory that they were, where the heap is not known.
+    pub freed_ranges: Vec<Range<u64>>,
     /// Frees of what was not allocated; call stacks as those of blocks.
     pub bad_frees: Vec<BadFree>,
     /// The keys of call stacks.
@@ -120,6 +122,7 @@ pub struct Recorded {
     /// Whether the canary was seen, at the address that `malloc` returned for it.
     pub has_canary: bool,
     canary: Option<u64>,
+    keeps_ranges: bool,
     unnumbered: u64,
 }
 
@@ -128,6 +131,9 @@ impl Recorded {
         let flags = record[block::FLAGS];
         if flags & block::FLAG_LIVE == 0 {
             self.freed.push(address);
+            if self.keeps_ranges {
+                self.freed_ranges.push(address..address.saturating_add(record[block::SIZE]));
+            }
         } else if self.canary == Some(address) {
             self.has_canary = record[block::SIZE] == CANARY_SIZE;
         } else {

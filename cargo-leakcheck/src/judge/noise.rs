@@ -1,6 +1,6 @@
 //! What std keeps for itself and a test cannot help.
 
-use crate::model::{Descriptor, Finding, Frame};
+use crate::model::{Finding, Frame};
 
 /// Functions, without leading `<`, below which std symbolizes a backtrace, or prints one for a panic.
 /// Not all of `std::backtrace_rs`: the frames of a `Backtrace` that a test leaks are collected there.
@@ -44,10 +44,10 @@ const ONCE: [&str; 9] = [
     "pthread_once",
 ];
 
-/// Whether a descriptor was made in a one-time initializer. It is meant to be kept as long as the process lives
+/// Whether a descriptor or a mapping was made in a one-time initializer. It is meant to be kept as long as the process lives
 /// (tokio's pipe for signals, a random device): a process that runs one test makes it in that test.
-pub(super) fn is_once(descriptor: &Descriptor<Vec<Frame>>) -> bool {
-    let functions = descriptor.stack.iter().flatten().filter_map(|frame| frame.function.as_deref());
+pub(super) fn is_once(stack: Option<&[Frame]>) -> bool {
+    let functions = stack.into_iter().flatten().filter_map(|frame| frame.function.as_deref());
     let mut functions = functions.map(|function| function.trim_start_matches(['<', '_']));
     functions.any(|function| ONCE.iter().any(|prefix| function.starts_with(prefix.trim_start_matches('_'))))
 }
@@ -61,15 +61,8 @@ mod tests {
     fn initializers_are_told_by_who_calls_them() {
         let once = |functions: &[&str]| {
             let frame = |name: &&str| Frame { function: Some((*name).into()), ..Frame::default() };
-            is_once(&Descriptor {
-                numbers: vec![3],
-                kind: "pipe".into(),
-                description: String::new(),
-                call: "pipe2".into(),
-                held_by: None,
-                once: false,
-                stack: Some(functions.iter().map(frame).collect()),
-            })
+            let stack: Vec<Frame> = functions.iter().map(frame).collect();
+            is_once(Some(&stack))
         };
         for name in [
             "<std::sys::sync::once::futex::Once>::call",

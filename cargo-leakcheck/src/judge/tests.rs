@@ -13,9 +13,11 @@ const OPTIONS: JudgeOptions = JudgeOptions {
     count_should_panic: false,
     count_bad_frees: false,
     fds: Some(0),
+    kernel_bytes: None,
     ipc: 0,
     children: Some(0),
     threads: None,
+    mapped_bytes: None,
 };
 const OUTSTANDING: JudgeOptions = JudgeOptions { count: Count::Outstanding, ..OPTIONS };
 
@@ -263,7 +265,15 @@ pub(super) fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> Check
     let memory =
         Judged { findings: Vec::new(), totals, left, files: None, losses, verdict, attempts: None, counts };
     let (duration, output) = (Duration::ZERO, Output::default());
-    CheckedTest { test, outcome, duration, output, recorded_by: Some(RecordedBy::Ledger), memory }
+    CheckedTest {
+        test,
+        outcome,
+        duration,
+        output,
+        recorded_by: Some(RecordedBy::Ledger),
+        allocators: Vec::new(),
+        memory,
+    }
 }
 
 #[test]

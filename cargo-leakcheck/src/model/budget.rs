@@ -14,12 +14,16 @@ pub struct Budget {
     pub outstanding_bytes: Option<u64>,
     /// Descriptors left open.
     pub fds: Option<u64>,
+    /// Bytes that those hold in the kernel.
+    pub kernel_bytes: Option<u64>,
     /// IPC objects left behind.
     pub ipc: Option<u64>,
     /// Child processes left.
     pub children: Option<u64>,
     /// Threads left running.
     pub threads: Option<u64>,
+    /// Bytes left mapped.
+    pub mapped_bytes: Option<u64>,
     /// Why this test's leaks are reported but not judged.
     pub ignore: Option<String>,
 }

@@ -18,6 +18,9 @@ pub struct Descriptor<S> {
     /// It was made in a one-time initializer (`OnceLock`, `LazyLock`, `pthread_once`): it is meant to be kept as long
     /// as the process lives. Not judged; known once stacks have names.
     pub once: bool,
+    /// Bytes of the objects of the kernel that the file leads to, itself included; what it shares with others is
+    /// counted for one of them. None where that is not known.
+    pub bytes: Option<u64>,
     /// Where that was called; none where nothing is known of it.
     pub stack: Option<S>,
 }

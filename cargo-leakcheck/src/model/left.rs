@@ -1,4 +1,4 @@
-use super::{Descriptor, IpcObject};
+use super::{Descriptor, IpcObject, KernelTotals, LeftMapping};
 
 /// What a test has left in the kernel at its end. `S` is a call stack, as in [`Finding`](super::Finding).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,18 @@ pub struct Left<S> {
     pub threads: Vec<LeftThread<S>>,
     /// POSIX timers.
     pub timers: Vec<LeftTimer>,
+    /// Memory left mapped.
+    pub mappings: Vec<LeftMapping<S>>,
+    /// What the kernel has allocated for it; none where that was not asked for.
+    pub totals: Option<KernelTotals>,
+}
+
+impl<S> Left<S> {
+    /// Bytes that its descriptors hold in the kernel, but for those that one-time initializers keep; none where
+    /// that is not known of one.
+    pub fn kernel_bytes(&self) -> Option<u64> {
+        self.descriptors.iter().filter(|descriptor| !descriptor.once).map(|descriptor| descriptor.bytes).sum()
+    }
 }
 
 impl<S> Default for Left<S> {
@@ -23,6 +35,8 @@ impl<S> Default for Left<S> {
             children: Vec::new(),
             threads: Vec::new(),
             timers: Vec::new(),
+            totals: None,
+            mappings: Vec::new(),
         }
     }
 }

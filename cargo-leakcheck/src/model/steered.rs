@@ -7,6 +7,8 @@ pub struct Steered {
     pub without_ebpf: Option<String>,
     /// Whether descriptors were looked at; never without eBPF.
     pub descriptors: Availability,
+    /// Whether it can be said what those hold in the kernel, and what the kernel has allocated; never without eBPF.
+    pub objects: Availability,
     /// Whether tests had IPC namespaces of their own, and what was left there was looked at.
     pub ipc: Availability,
     /// Whether calls that make IPC objects were noted; never without eBPF.
@@ -14,6 +16,8 @@ pub struct Steered {
     /// Whether processes and threads were looked at; without the kernel side's account, only those that
     /// `/proc` shows as the test's.
     pub children: Availability,
+    /// Whether mappings were looked at; never without eBPF.
+    pub mappings: Availability,
 }
 
 /// Whether something is checked.
@@ -32,9 +36,11 @@ pub enum Availability {
 }
 
 const DESCRIPTORS: &str = "descriptors that are left open";
+const OBJECTS: &str = "what descriptors hold in the kernel";
 const IPC: &str = "System V IPC objects and POSIX queues that are left behind";
 const SHARED: &str = "POSIX shared memory and semaphores that are left behind";
 const CHILDREN: &str = "children, threads and timers that are left behind";
+const MAPPINGS: &str = "memory that is left mapped";
 const ORPHANS: &str = "processes that have outlived the child that had started them";
 
 impl Steered {
@@ -54,6 +60,9 @@ impl Steered {
         if without || self.descriptors != Availability::Checked {
             off.push(DESCRIPTORS);
         }
+        if without || self.objects != Availability::Checked {
+            off.push(OBJECTS);
+        }
         if self.ipc != Availability::Checked {
             off.push(IPC);
         }
@@ -65,6 +74,9 @@ impl Steered {
             Availability::Off => off.push(CHILDREN),
             Availability::Checked if !without => {}
             Availability::Checked | Availability::Unavailable { .. } => off.push(ORPHANS),
+        }
+        if without || self.mappings != Availability::Checked {
+            off.push(MAPPINGS);
         }
         off
     }
@@ -81,9 +93,11 @@ impl Steered {
         };
         Self {
             descriptors: unless(is_off(DESCRIPTORS)),
+            objects: unless(is_off(OBJECTS)),
             ipc: unless(is_off(IPC)),
             ipc_calls: unless(is_off(SHARED)),
             children,
+            mappings: unless(is_off(MAPPINGS)),
             without_ebpf,
         }
     }
@@ -97,9 +111,11 @@ impl Steered {
         Self {
             without_ebpf: self.without_ebpf.or(other.without_ebpf),
             descriptors: both(self.descriptors, other.descriptors),
+            objects: both(self.objects, other.objects),
             ipc: both(self.ipc, other.ipc),
             ipc_calls: both(self.ipc_calls, other.ipc_calls),
             children: both(self.children, other.children),
+            mappings: both(self.mappings, other.mappings),
         }
     }
 
@@ -113,9 +129,11 @@ impl Steered {
         }
         let parts = [
             ("descriptors", &self.descriptors),
+            ("what they hold in the kernel", &self.objects),
             ("System V IPC and POSIX queues", &self.ipc),
             ("calls that make IPC objects", &self.ipc_calls),
             ("what children have left", &self.children),
+            ("mappings", &self.mappings),
         ];
         let unavailable = parts.iter().filter_map(|(what, availability)| match availability {
             Availability::Unavailable { reason } => Some(format!("{what}: not available: {reason}")),
@@ -155,23 +173,34 @@ mod tests {
     #[test]
     fn what_is_not_available_is_said_once_and_the_rest_is_checked() {
         let reason = || Availability::Unavailable { reason: "no".into() };
-        let seen = |without_ebpf: Option<&str>, descriptors, ipc: Availability, children| {
+        let seen = |without_ebpf: Option<&str>,
+                    descriptors: Availability,
+                    ipc: Availability,
+                    children: Availability| {
             let ipc_calls = if ipc == Availability::Off { ipc.clone() } else { Availability::Checked };
             let without_ebpf = without_ebpf.map(str::to_owned);
-            let steered = Steered { without_ebpf, descriptors, ipc, ipc_calls, children };
+            let (objects, mappings) = (descriptors.clone(), children.clone());
+            let steered = Steered { without_ebpf, descriptors, objects, ipc, ipc_calls, children, mappings };
             (steered.checks_off(), steered.note())
         };
         let (checked, off) = (|| Availability::Checked, || Availability::Off);
         assert_eq!(seen(None, checked(), checked(), checked()), (vec![], None));
         // What the user has turned off is no news.
-        assert_eq!(seen(None, off(), off(), off()), (vec![DESCRIPTORS, IPC, SHARED, CHILDREN], None));
+        assert_eq!(
+            seen(None, off(), off(), off()),
+            (vec![DESCRIPTORS, OBJECTS, IPC, SHARED, CHILDREN, MAPPINGS], None)
+        );
         let note = "System V IPC and POSIX queues: not available: no";
         assert_eq!(seen(None, checked(), reason(), checked()), (vec![IPC], Some(note.into())));
-        let all =
-            format!("descriptors: not available: no; {note}; what children have left: not available: no");
-        assert_eq!(seen(None, reason(), reason(), reason()), (vec![DESCRIPTORS, IPC, ORPHANS], Some(all)));
+        let all = format!(
+            "descriptors: not available: no; what they hold in the kernel: not available: no; {note}; what children have left: not available: no; mappings: not available: no"
+        );
+        assert_eq!(
+            seen(None, reason(), reason(), reason()),
+            (vec![DESCRIPTORS, OBJECTS, IPC, ORPHANS, MAPPINGS], Some(all))
+        );
         let (off, note) = seen(Some("x"), Availability::Off, checked(), checked());
-        assert_eq!(off[2..], [DESCRIPTORS, SHARED, ORPHANS]);
+        assert_eq!(off[2..], [DESCRIPTORS, OBJECTS, SHARED, ORPHANS, MAPPINGS]);
         assert!(note.unwrap().ends_with(&format!("not checked: {}", off.join(", "))));
     }
 }

@@ -126,6 +126,8 @@ pub struct Ran<T> {
     pub output: Output,
     /// Who has recorded it; none where its binary cannot be traced.
     pub recorded_by: Option<RecordedBy>,
+    /// The allocators of its program, by name; those of libraries that it opens later are not among them.
+    pub allocators: Vec<String>,
     /// What is known of its memory.
     pub memory: T,
 }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use leakcheck_common::{BUDGET_MAGIC, BUDGET_SECTION};
-use object::{BinaryFormat, File, Object as _, ObjectSection as _};
+use object::read::ReadCache;
+use object::{BinaryFormat, File, Object as _, ObjectSection as _, ReadRef};
 
 use crate::error::{self, Error};
 use crate::model::{Budget, TestBinary};
@@ -14,8 +15,13 @@ use crate::model::{Budget, TestBinary};
 /// The file cannot be read, or its records are damaged.
 pub fn of_binary(binary: &TestBinary) -> error::Result<HashMap<String, Budget>> {
     let path = || binary.path.clone();
-    let elf =
-        fs_err::read(&binary.path).map_err(|source| Error::File { action: "read", path: path(), source })?;
+    let file = fs_err::File::open(&binary.path).map_err(|source| Error::File {
+        action: "open",
+        path: path(),
+        source,
+    })?;
+    // Of a large file only a few pages are wanted.
+    let elf = ReadCache::new(file.into_file());
     read(&elf).map_err(|reason| Error::Format { path: path(), reason })
 }
 
@@ -27,7 +33,7 @@ pub fn of_binary(binary: &TestBinary) -> error::Result<HashMap<String, Budget>> 
 ///
 /// Says what is wrong and where: `elf` is no readable ELF file, a record is damaged or from another version of the
 /// `leakcheck` crate, or a test has two. Offsets count from the start of the section.
-pub fn read(elf: &[u8]) -> Result<HashMap<String, Budget>, String> {
+pub fn read<'data>(elf: impl ReadRef<'data>) -> Result<HashMap<String, Budget>, String> {
     let file = File::parse(elf).map_err(|error| format!("cannot be read as an executable: {error}"))?;
     if file.format() != BinaryFormat::Elf {
         return Err(format!("is no ELF file but {:?}", file.format()));
@@ -112,9 +118,11 @@ fn parse_text(text: &str) -> Result<(&str, Budget), String> {
                 "reachable_blocks" => &mut budget.reachable_blocks,
                 "outstanding_bytes" => &mut budget.outstanding_bytes,
                 "fds" => &mut budget.fds,
+                "kernel_bytes" => &mut budget.kernel_bytes,
                 "ipc" => &mut budget.ipc,
                 "children" => &mut budget.children,
                 "threads" => &mut budget.threads,
+                "mapped_bytes" => &mut budget.mapped_bytes,
                 _ => return Err(format!("unknown limit {key:?} for `{name}`")),
             };
             set(limit, value.parse::<u64>().map_err(|error| format!("{line:?} of `{name}`: {error}"))?)
@@ -161,7 +169,7 @@ mod tests {
             record("krate::a::b\nbytes=0\nblocks=1\nreachable_bytes=2\nreachable_blocks=3\n").as_slice(),
             &record("krate::top\noutstanding_bytes=18446744073709551615\nignore=a=b, ünïcode\n"),
             &[0; 7],
-            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\nchildren=8\nthreads=9\n"),
+            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\nchildren=8\nthreads=9\nkernel_bytes=10\nmapped_bytes=11\n"),
             &[0; 9],
         ]
         .concat();
@@ -180,9 +188,11 @@ mod tests {
         let raw = Budget {
             bytes: Some(5),
             fds: Some(6),
+            kernel_bytes: Some(10),
             ipc: Some(7),
             children: Some(8),
             threads: Some(9),
+            mapped_bytes: Some(11),
             ..Budget::default()
         };
         let expected = [("a::b", limits), ("top", ignored), ("r#mod::r#type", raw)];
@@ -223,7 +233,7 @@ mod tests {
     #[test]
     fn a_binary_without_the_section_has_no_budgets() {
         let this = fs_err::read(std::env::current_exe().unwrap()).unwrap();
-        assert_eq!(read(&this), Ok(HashMap::new()));
+        assert_eq!(read(this.as_slice()), Ok(HashMap::new()));
     }
 
     #[test]
@@ -233,21 +243,21 @@ mod tests {
             assert!(error.starts_with("cannot be read as an executable: "), "{error}");
         }
         let coff = file(BinaryFormat::Coff, &record("k::t\nbytes=0\n"));
-        assert_eq!(read(&coff), Err("is no ELF file but Coff".into()));
+        assert_eq!(read(coff.as_slice()), Err("is no ELF file but Coff".into()));
     }
 
     #[test]
     fn a_section_that_ends_outside_the_file_is_refused() {
         let record = record("k::t\nbytes=0\n");
         let elf = file(BinaryFormat::Elf, &record);
-        assert_eq!(read(&elf).unwrap()["t"].bytes, Some(0));
+        assert_eq!(read(elf.as_slice()).unwrap()["t"].bytes, Some(0));
         // The size in the section header: the only 64-bit word that is the record's length.
         let size = (record.len() as u64).to_le_bytes();
         let places = elf.windows(8).enumerate().filter(|(_, window)| **window == size).collect::<Vec<_>>();
         let [(place, _)] = places[..] else { panic!("{places:?}") };
         let mut damaged = elf;
         damaged[place..place + 8].copy_from_slice(&u64::MAX.to_le_bytes());
-        let error = read(&damaged).unwrap_err();
+        let error = read(damaged.as_slice()).unwrap_err();
         assert!(error.starts_with("section leakcheck_budget cannot be read: "), "{error}");
     }
 
@@ -266,7 +276,7 @@ mod tests {
 
         #[test]
         fn no_bytes_panic(section in prop::collection::vec(any::<u8>(), 0..200), length in any::<u32>()) {
-            let _ = read(&section);
+            let _ = read(section.as_slice());
             let _ = records(&section);
             // Get past the magic too, with lengths small and huge.
             for length in [length, length % 256] {
@@ -286,7 +296,7 @@ mod tests {
                 let index = index.index(elf.len());
                 elf[index] = byte;
             }
-            let _ = read(&elf);
+            let _ = read(elf.as_slice());
         }
     }
 }

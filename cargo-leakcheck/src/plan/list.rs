@@ -31,9 +31,11 @@ fn budget(budget: &Budget) -> String {
         reachable_blocks,
         outstanding_bytes,
         fds,
+        kernel_bytes,
         ipc,
         children,
         threads,
+        mapped_bytes,
         ignore,
     } = budget;
     let limits = [
@@ -43,9 +45,11 @@ fn budget(budget: &Budget) -> String {
         ("reachable_blocks", reachable_blocks),
         ("outstanding_bytes", outstanding_bytes),
         ("fds", fds),
+        ("kernel_bytes", kernel_bytes),
         ("ipc", ipc),
         ("children", children),
         ("threads", threads),
+        ("mapped_bytes", mapped_bytes),
     ];
     let mut words: Vec<_> =
         limits.iter().filter_map(|(name, limit)| limit.map(|limit| format!("{name}={limit}"))).collect();

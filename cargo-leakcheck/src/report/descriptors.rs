@@ -40,7 +40,7 @@ pub(super) fn render(test: &CheckedTest, view: &View) -> Vec<String> {
 
 /// `fd 7, 8  openat  "/tmp/x"  opened at src/lib.rs:12`, and the call stack.
 fn one(group: &[&Descriptor<Vec<Frame>>], view: &View) -> String {
-    let Descriptor { numbers, kind, description, call, held_by, stack, once: _ } = group[0];
+    let Descriptor { numbers, kind, description, call, held_by, bytes, stack, once: _ } = group[0];
     let what = match kind.as_ref() {
         // Their descriptions say it.
         "file" | "socket" if !description.is_empty() => description.clone(),
@@ -54,11 +54,18 @@ fn one(group: &[&Descriptor<Vec<Frame>>], view: &View) -> String {
     if let Some(thread) = held_by {
         shown += &format!(", held by thread {}", text::line(thread));
     }
+    shown += &held(*bytes);
     let others: Vec<u32> = group[1..].iter().flat_map(|descriptor| &descriptor.numbers).copied().collect();
     if !others.is_empty() {
         shown += &format!("\n   and {} more like it: fd {}", others.len(), ranges(&others));
+        shown += &held(group[1..].iter().map(|descriptor| descriptor.bytes).sum());
     }
     shown + &stack::below(stack.as_ref(), "the call stack was not recorded", view)
+}
+
+/// ` (192 B)`, if that is known.
+fn held(bytes: Option<u64>) -> String {
+    bytes.map_or_else(String::new, |bytes| format!(" ({bytes} B)"))
 }
 
 /// `3, 5-9` of numbers, which are sorted first.
@@ -82,7 +89,8 @@ mod tests {
     fn descriptor(numbers: &[u32], kind: &'static str, description: &str) -> Descriptor<Vec<Frame>> {
         let stack = testing::finding(FindingKind::DefinitelyLost, 1).stack;
         let (numbers, description, kind) = (numbers.to_vec(), description.to_owned(), kind.into());
-        Descriptor { numbers, kind, description, call: "openat".into(), held_by: None, once: false, stack }
+        let (call, held_by, once, bytes) = ("openat".into(), None, false, None);
+        Descriptor { numbers, kind, description, call, held_by, once, bytes, stack }
     }
 
     fn rendered(descriptors: Vec<Descriptor<Vec<Frame>>>) -> Vec<String> {
@@ -114,6 +122,19 @@ mod tests {
         let lines: Vec<&str> = text.lines().take(2).collect();
         assert_eq!(lines[0], "fd 3  openat  \"x\"  opened at src/lib.rs:12");
         assert_eq!(lines[1], "   and 5 more like it: fd 4, 6, 8-10");
+    }
+
+    #[test]
+    fn what_it_holds_is_said_where_it_is_known() {
+        let holding = |number, bytes| Descriptor { bytes, ..descriptor(&[number], "file", "\"x\"") };
+        let lines = |last| {
+            let parts = rendered(vec![holding(3, Some(192)), holding(4, Some(200)), holding(5, last)]);
+            parts[0].lines().take(2).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let first = "fd 3  openat  \"x\"  opened at src/lib.rs:12 (192 B)";
+        assert_eq!(lines(Some(8)), [first, "   and 2 more like it: fd 4, 5 (208 B)"]);
+        // Of those that are shown together it is known of all or not said.
+        assert_eq!(lines(None), [first, "   and 2 more like it: fd 4, 5"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::github::StepSummary;
 use super::{Format, Json, Junit, Run, View};
 use crate::error::{Error, Result};
 use crate::options::ReportOptions;
@@ -34,6 +35,8 @@ pub fn open(options: &ReportOptions) -> Result<Files> {
             files.push(OpenFile { format, path: path.clone(), file: create(path)? });
         }
     }
+    let summary = options.github.as_ref().and_then(|github| github.summary.as_deref());
+    let summary = summary.map(append).transpose()?.flatten();
     if let [one, other] = &files[..]
         && is_same(&one.path, &other.path)
     {
@@ -42,7 +45,20 @@ pub fn open(options: &ReportOptions) -> Result<Files> {
             "two reports go to one file ({one} and {other}); give each its own"
         )));
     }
+    files.extend(summary);
     Ok(Files { files })
+}
+
+/// The summary of a step, which others have written to as well. GitHub makes it; where it is not, nobody reads it.
+fn append(path: &Utf8Path) -> Result<Option<OpenFile>> {
+    match File::options().append(true).open(path) {
+        Ok(file) => {
+            let format = Box::new(StepSummary::after(file.metadata().map_or(0, |metadata| metadata.len())));
+            Ok(Some(OpenFile { format, path: path.to_owned(), file: Box::new(file) }))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::File { action: "append to", path: path.to_owned(), source }),
+    }
 }
 
 fn create(path: &Utf8Path) -> Result<Box<dyn Write>> {
@@ -83,6 +99,7 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Github;
     use crate::report::testing;
 
     #[test]
@@ -98,6 +115,19 @@ mod tests {
             std::fs::read_to_string(path.as_ref().unwrap()).unwrap()[..5].to_owned()
         };
         assert_eq!((start(&options.junit), start(&options.json)), ("<?xml".to_owned(), "{\"for".to_owned()));
+    }
+
+    #[test]
+    fn a_steps_summary_is_appended_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = Utf8PathBuf::from_path_buf(directory.path().join("summary")).unwrap();
+        let github = Some(Github { repository: "/w".into(), summary: Some(path.clone()) });
+        let options = ReportOptions { github, ..Default::default() };
+        open(&options).unwrap().write(&testing::run(vec![]), &testing::view()).unwrap();
+        assert!(!path.exists());
+        std::fs::write(&path, "before\n").unwrap();
+        open(&options).unwrap().write(&testing::run(vec![]), &testing::view()).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().starts_with("before\n## cargo leakcheck: "));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use super::excerpt::Sources;
-use super::{View, descriptors, ipc, left, stack, text};
+use super::{View, descriptors, ipc, left, mapped, stack, text, totals};
 use crate::model::{CheckedTest, Finding, FindingKind, Frame, Measure};
 use crate::options::Count;
 use crate::snapshot::Before;
@@ -13,8 +13,8 @@ use crate::symbolize::site;
 /// loop that leaks from thousands of places has been understood long before.
 const MAX_SHOWN: usize = 20;
 
-/// The findings of a test as text, largest first, the descriptors and the IPC objects it left, and the
-/// processes and threads; empty when there is nothing to show.
+/// The findings of a test as text, largest first, the descriptors, IPC objects, processes, threads
+/// and mappings it left; empty when there is nothing to show.
 pub(super) fn render(test: &CheckedTest, view: &View, sources: &Sources, styled: bool) -> String {
     let all: Vec<_> = test.memory.findings.iter().filter(|finding| is_shown(finding, test, view)).collect();
     let shown = if view.full_stacks { all.len() } else { all.len().min(MAX_SHOWN) };
@@ -32,12 +32,14 @@ pub(super) fn render(test: &CheckedTest, view: &View, sources: &Sources, styled:
     parts.extend(descriptors::render(test, view));
     parts.extend(ipc::render(test, view));
     parts.extend(left::render(test, view));
+    parts.extend(mapped::render(test, view));
+    parts.extend(totals::render(test, view.full_stacks));
     parts.join("\n")
 }
 
 /// Whether a finding belongs in a text for people: what can fail the test, and bad frees. The rest
 /// has been mentioned in the test's line.
-fn is_shown(finding: &Finding<Vec<Frame>>, test: &CheckedTest, view: &View) -> bool {
+pub(super) fn is_shown(finding: &Finding<Vec<Frame>>, test: &CheckedTest, view: &View) -> bool {
     let budget = &test.test.budget;
     let outstanding = view.count == Count::Outstanding || budget.outstanding_bytes.is_some();
     match finding.kind {

@@ -88,6 +88,7 @@ struct Test<'a> {
     recorder: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     recorder_reason: Option<&'a str>,
+    allocators: &'a [String],
     budget: Limits<'a>,
     definitely_lost: Measure,
     indirectly_lost: Measure,
@@ -116,11 +117,15 @@ struct Limits<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     fds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ipc: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     children: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     threads: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mapped_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ignore: Option<&'a str>,
 }
@@ -175,7 +180,7 @@ struct Written<'a> {
 }
 
 fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
-    let CheckedTest { test, outcome, duration, output, recorded_by, memory } = checked;
+    let CheckedTest { test, outcome, duration, output, recorded_by, allocators, memory } = checked;
     let (exit_code, signal) = match outcome {
         Outcome::Passed => (Some(0), None),
         Outcome::Failed { code } => (Some(*code), None),
@@ -195,9 +200,11 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         reachable_blocks,
         outstanding_bytes,
         fds,
+        kernel_bytes,
         ipc,
         children,
         threads,
+        mapped_bytes,
         ignore,
     } = &test.budget;
     Test {
@@ -221,6 +228,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         duration_ns: nanoseconds(*duration),
         recorder: recorded_by.as_ref().map(RecordedBy::name),
         recorder_reason: recorded_by.as_ref().and_then(RecordedBy::because),
+        allocators,
         budget: Limits {
             bytes: *bytes,
             blocks: *blocks,
@@ -228,9 +236,11 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
             reachable_blocks: *reachable_blocks,
             outstanding_bytes: *outstanding_bytes,
             fds: *fds,
+            kernel_bytes: *kernel_bytes,
             ipc: *ipc,
             children: *children,
             threads: *threads,
+            mapped_bytes: *mapped_bytes,
             ignore: ignore.as_deref(),
         },
         definitely_lost: memory.totals.definitely_lost,
@@ -299,7 +309,9 @@ pub fn kind(loss: &Loss) -> &str {
         Loss::Files { .. } => "files",
         Loss::Started { .. } => "started",
         Loss::Descriptors { .. } => "descriptors",
+        Loss::KernelBytes => "kernel_bytes",
         Loss::Ipc { .. } | Loss::IpcCalls { .. } => "ipc",
+        Loss::Mappings { .. } => "mappings",
         Loss::Results { .. } => "results",
         Loss::Log { .. } => "log",
         Loss::NoCanary { .. } => "no_canary",

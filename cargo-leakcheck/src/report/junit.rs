@@ -4,7 +4,7 @@
 use junit_report::{Duration, ReportBuilder, TestCase, TestCaseBuilder, TestSuiteBuilder};
 
 use super::excerpt::Sources;
-use super::{Format, Run, View, findings, text};
+use super::{Format, Run, View, findings, mapped, text};
 use crate::model::{CheckedTest, Outcome, RecordedBy, Verdict};
 
 /// Name of the suite that holds what was not run, and the counts.
@@ -84,6 +84,7 @@ fn case(test: &CheckedTest, view: &View, sources: &Sources) -> TestCase {
         }
         (Verdict::Clean, None) | (Verdict::Leaks(_), None) => {
             aside += &findings;
+            aside.extend(mapped::aside(test, view).map(|line| line + "\n"));
             TestCaseBuilder::success(&name, duration)
         }
     };

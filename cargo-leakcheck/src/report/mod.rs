@@ -6,10 +6,12 @@ mod excerpt;
 mod files;
 mod files_left;
 mod findings;
+mod github;
 mod ipc;
 mod json;
 mod junit;
 mod left;
+mod mapped;
 pub mod results;
 mod stack;
 mod status;
@@ -17,6 +19,7 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod text;
+mod totals;
 
 use std::time::Duration;
 
@@ -25,6 +28,7 @@ use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
 use crate::model::{OwnCode, Steered};
 use crate::options::{Count, Recorder};
 pub use files::{Files, open};
+pub use github::{annotations, quoted};
 pub use json::{Json, kind as loss_kind, read};
 pub use junit::Junit;
 pub use terminal::{Terminal, by_uprobe};

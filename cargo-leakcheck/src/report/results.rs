@@ -103,6 +103,7 @@ fn unfinished(test: &PlannedTest) -> CheckedTest {
         duration: Duration::ZERO,
         output: Output::default(),
         recorded_by: None,
+        allocators: Vec::new(),
         memory,
     }
 }

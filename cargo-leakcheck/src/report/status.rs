@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{descriptors, left, text};
+use super::{View, descriptors, left, mapped, text};
 use crate::model::{CheckedTest, FindingKind, Measure, Outcome, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -19,7 +19,7 @@ pub(super) struct Status {
 }
 
 /// Sums up a test.
-pub(super) fn status(test: &CheckedTest) -> Status {
+pub(super) fn status(test: &CheckedTest, view: &View) -> Status {
     let memory = &test.memory;
     let mut details: Vec<String> = Vec::new();
     let failed = match &test.outcome {
@@ -65,12 +65,13 @@ pub(super) fn status(test: &CheckedTest) -> Status {
         }
     };
     let details = details.join("; ");
-    let detail = [details, aside(test)].iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>();
+    let detail =
+        [details, aside(test, view)].iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>();
     Status { word, style, detail: detail.join(" ") }
 }
 
 /// What is reported without being judged: `(10000 B still reachable)`.
-fn aside(test: &CheckedTest) -> String {
+fn aside(test: &CheckedTest, view: &View) -> String {
     let totals = &test.memory.totals;
     let some = |measure: Measure, kind| {
         (measure.blocks > 0).then(|| format!("{} B {}", measure.bytes, text::kind(kind)))
@@ -101,6 +102,7 @@ fn aside(test: &CheckedTest) -> String {
     .into_iter()
     .flatten()
     .chain(left::aside(test))
+    .chain(mapped::aside(test, view))
     .collect();
     if parts.is_empty() { String::new() } else { format!("({})", parts.join(", ")) }
 }
@@ -112,7 +114,7 @@ mod tests {
     use crate::snapshot::Loss;
 
     fn seen(test: &CheckedTest) -> (String, String) {
-        let status = status(test);
+        let status = status(test, &testing::view());
         assert!(status.word.len() <= 12, "{}", status.word);
         (status.word, status.detail)
     }

@@ -39,10 +39,21 @@ impl Terminal {
 
     /// When a test has ended: `        PASS [   0.012s] mycrate tests::ok`.
     pub fn finished(&self, test: &CheckedTest) -> String {
-        let Status { word: result, style, detail } = status(test);
+        let Status { word: result, style, detail } = status(test, &self.view);
         let gap = if detail.is_empty() { "" } else { "  " };
         let detail = text::line(&detail);
         format!("{} {} {}{gap}{detail}\n", word(&result, style), seconds(test.duration), name(test))
+    }
+
+    /// Before tests run once more, to see what their descriptors hold in the kernel.
+    pub fn weighing(&self, tests: usize) -> String {
+        if tests == 0 {
+            return String::new();
+        }
+        let tests = text::count(tests as u64, "test");
+        let why =
+            "to say what the descriptors that were left open hold in the kernel (--no-kernel-bytes does not)";
+        format!("note: {tests} run once more, {why}\n")
     }
 
     /// After the run: the findings and the output of each test that has something to say.
@@ -60,7 +71,7 @@ impl Terminal {
         if test.outcome == Outcome::Passed && findings.is_empty() && !unseen && !leaks && !files_asked_for {
             return String::new();
         }
-        let Status { word: result, style, detail } = status(test);
+        let Status { word: result, style, detail } = status(test, &self.view);
         let mut shown = format!("\n{} {}\n", word(&result, style), name(test));
         if !detail.is_empty() {
             shown += &format!("{:13}{}\n", "", text::line(&detail));

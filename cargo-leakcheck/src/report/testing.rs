@@ -45,6 +45,7 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
         duration: Duration::from_millis(12),
         output: Output::default(),
         recorded_by: Some(RecordedBy::Uprobe { because: None }),
+        allocators: vec!["glibc".into()],
         memory: Judged {
             findings: Vec::new(),
             totals: Totals::default(),

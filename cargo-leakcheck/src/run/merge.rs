@@ -2,12 +2,12 @@
 
 use camino::Utf8PathBuf;
 
-use super::view;
+use super::{show, view};
 use crate::error::{Error, Exit, Result};
 use crate::model::OwnCode;
 use crate::options::Options;
 use crate::progress::Progress;
-use crate::report::{self, Terminal, results};
+use crate::report::{self, results};
 
 /// Reads the reports, writes them as one, and shows it.
 ///
@@ -22,9 +22,7 @@ pub fn merge(paths: &[Utf8PathBuf], options: &Options) -> Result<Exit> {
     let root = Utf8PathBuf::try_from(directory)
         .map_err(|_| Error::Usage("the working directory's path is not UTF-8".to_owned()))?;
     let view = view(OwnCode { packages: vec![root.clone()], root }, options);
-    let (terminal, progress) = (Terminal::new(view.clone()), Progress::new(options.report.color));
-    progress.print(&terminal.details(&run));
-    progress.print(&terminal.summary(&run));
+    show(&run, &view, options, &Progress::new(options.report.color));
     files.write(&run, &view)?;
     Ok(run.exit)
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use camino::Utf8Path;
 
-use super::view;
+use super::{annotate, view};
 use crate::build::runner;
 use crate::error::{Error, Exit, Result};
 use crate::options::{BuildOptions, Options};
@@ -66,6 +66,7 @@ pub fn nextest(
     if let Some(note) = run.steered.note() {
         progress.print(&format!("note: {note}\n"));
     }
+    annotate(&run, &view, options, &progress);
     files.write(&run, &view)?;
     Ok(run.exit)
 }

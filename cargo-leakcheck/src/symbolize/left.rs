@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::Symbolizer;
-use crate::model::{Descriptor, Frame, IpcObject, Left, LeftChild, LeftThread};
+use super::{Symbolizer, family};
+use crate::model::{Descriptor, Frame, IpcObject, Left, LeftChild, LeftMapping, LeftThread};
 use crate::snapshot::Snapshot;
 
 /// Where std calls the closure of a thread.
@@ -15,17 +15,18 @@ const DESTRUCTORS: &str = "std::sys::thread_local::";
 
 impl Symbolizer {
     /// What the process of a snapshot has left, with frames for the indices of call stacks. Threads that have
-    /// done their work and are about to end are left out: nobody waits for the last steps of a scoped one.
+    /// done their work and are about to end are left out: nobody waits for the last steps of a scoped one. So are
+    /// mappings that runtimes and allocators have made for themselves.
     pub fn explain_left(&mut self, snapshot: &Snapshot) -> Left<Vec<Frame>> {
         let mut by_address = HashMap::new();
         let mut explain = |stack: Option<usize>| {
             let stack = snapshot.stacks.get(stack?)?;
             Some(self.frames(&snapshot.mappings, stack, &mut by_address))
         };
-        let Left { descriptors, ipc, children, threads, timers } = snapshot.left.clone();
+        let Left { descriptors, ipc, children, threads, timers, totals, mappings } = snapshot.left.clone();
         let descriptors = descriptors.into_iter().map(|descriptor| {
-            let Descriptor { numbers, kind, description, call, held_by, once, stack } = descriptor;
-            Descriptor { numbers, kind, description, call, held_by, once, stack: explain(stack) }
+            let Descriptor { numbers, kind, description, call, held_by, once, bytes, stack } = descriptor;
+            Descriptor { numbers, kind, description, call, held_by, once, bytes, stack: explain(stack) }
         });
         let descriptors = descriptors.collect();
         let ipc = ipc.into_iter().map(|object| {
@@ -42,9 +43,27 @@ impl Symbolizer {
             let (stack, now) = (explain(stack), explain(now));
             LeftThread { id, name, stack, now }
         });
+        let threads: Vec<_> = threads.collect();
+        let mappings = mappings.into_iter().map(|mapping| {
+            let LeftMapping { kind, description, call, count, bytes, address, once, stack } = mapping;
+            let stack = explain(stack);
+            LeftMapping { kind, description, call, count, bytes, address, once, stack }
+        });
+        let is_users = |mapping: &LeftMapping<Vec<Frame>>| mapping.stack.as_deref().is_none_or(is_own_call);
+        let mappings = mappings.filter(is_users).collect();
         let is_left = |thread: &LeftThread<Vec<Frame>>| thread.now.as_deref().is_none_or(is_at_work);
-        Left { descriptors, ipc, children, threads: threads.filter(is_left).collect(), timers }
+        let threads = threads.into_iter().filter(is_left).collect();
+        Left { descriptors, ipc, children, threads, timers, totals, mappings }
     }
+}
+
+/// Whether the caller of the C library's function that a stack begins in is neither the C library (for a
+/// stack, an arena, a large block), nor std (for the signal stack of a thread, symbols for a backtrace), nor an
+/// allocator.
+fn is_own_call(stack: &[Frame]) -> bool {
+    let function = stack.first().map(|frame| frame.address);
+    let caller = stack.iter().find(|frame| Some(frame.address) != function);
+    caller.is_none_or(|frame| family(frame).is_none())
 }
 
 /// Whether a thread that is here is not about to end, or to begin.
@@ -84,6 +103,21 @@ mod tests {
         let destructors = ("std::sys::thread_local::destructors::list::run", "test");
         assert!(!is_at_work(&stack(&[("own::drop", "test"), destructors, libc, libc, libc])));
         assert!(!is_at_work(&stack(&[libc, libc, libc])));
+    }
+
+    #[test]
+    fn what_runtimes_map_for_themselves_is_not_the_users() {
+        let stack = |caller: (&str, &str)| {
+            let mut frames = stack(&[("mmap64", "/usr/lib/libc.so.6"), caller, ("own::f", "test")]);
+            frames.iter_mut().zip(1..).for_each(|(frame, address)| frame.address = address);
+            frames
+        };
+        assert!(is_own_call(&stack(("own::map", "test"))));
+        assert!(is_own_call(&stack(("memmap2::os::MmapInner::new", "test"))));
+        assert!(is_own_call(&stack(("", "/opt/libvendor.so"))));
+        assert!(!is_own_call(&stack(("pthread_create", "/usr/lib/libc.so.6"))));
+        assert!(!is_own_call(&stack(("std::sys::pal::unix::stack_overflow::imp::get_stack", "test"))));
+        assert!(!is_own_call(&stack(("_rjem_je_pages_map", "test"))));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The `bpf` system call where aya has no way to it: `uprobe_multi` links, which are removed by one
 //! RCU grace period for all of their probes (aya's probes take one of 75-100 ms each, one after the
-//! other), and batch deletion.
+//! other), and calls of programs.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -8,8 +8,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use nix::errno::Errno;
 
 const BPF_PROG_LOAD: libc::c_long = 5;
-const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
-const BPF_MAP_DELETE_BATCH: libc::c_long = 27;
+const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
 const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
@@ -18,32 +17,7 @@ const BPF_TRACE_ITER: u32 = 28;
 const BPF_TRACE_UPROBE_MULTI: u32 = 48;
 const BPF_F_UPROBE_MULTI_RETURN: u32 = 1;
 
-/// The part of `union bpf_attr` (include/uapi/linux/bpf.h) for batch operations.
-#[repr(C)]
-#[derive(Default)]
-struct BatchAttributes {
-    in_batch: u64,
-    out_batch: u64,
-    keys: u64,
-    values: u64,
-    count: u32,
-    map_fd: u32,
-    elem_flags: u64,
-    flags: u64,
-}
-
-/// The same for one element.
-#[repr(C)]
-#[derive(Default)]
-struct ElementAttributes {
-    map_fd: u32,
-    padding: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
-}
-
-/// The same for loading a program.
+/// The part of `union bpf_attr` (include/uapi/linux/bpf.h) for loading a program.
 #[repr(C)]
 #[derive(Default)]
 struct ProgramAttributes {
@@ -67,6 +41,28 @@ struct ProgramAttributes {
     lines: u64,
     line_count: u32,
     attach_type_id: u32,
+}
+
+/// The same for calling one.
+#[repr(C)]
+#[derive(Default)]
+struct RunAttributes {
+    program: u32,
+    result: u32,
+    data_in_size: u32,
+    data_out_size: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    context_size: u32,
+    context_out_size: u32,
+    context: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    padding: u32,
 }
 
 /// What a program is for.
@@ -183,39 +179,27 @@ pub fn link_uprobes(
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Deletes `keys` from a hash map by one system call; keys that are not there are passed over. aya
-/// deletes one key a call, which costs more than the rest of a test's clean-up.
-pub fn delete_batch<K: Copy>(map: BorrowedFd<'_>, mut keys: &[K]) -> Result<(), Errno> {
-    while !keys.is_empty() {
-        let mut attributes = BatchAttributes {
-            keys: keys.as_ptr() as u64,
-            count: keys.len() as u32,
-            map_fd: map.as_raw_fd() as u32,
-            ..Default::default()
-        };
-        // SAFETY: the kernel reads `count` keys of the map's key size, which is K's at every call,
-        // and writes `count` back; keys and attributes outlive the call.
-        match unsafe { bpf(BPF_MAP_DELETE_BATCH, &mut attributes) } {
-            Ok(_) => return Ok(()),
-            // `count` says how many were deleted before the missing one.
-            Err(Errno::ENOENT) => keys = &keys[attributes.count as usize + 1..],
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
-}
-
-/// Removes an element of a hash map and returns its value, in one step; none if there is no such key.
-pub fn take_element<K: aya::Pod, V: aya::Pod>(map: BorrowedFd<'_>, key: &K) -> Option<V> {
-    let mut value = std::mem::MaybeUninit::<V>::uninit();
-    let mut attributes = ElementAttributes {
-        map_fd: map.as_raw_fd() as u32,
-        key: std::ptr::from_ref(key) as u64,
-        value: value.as_mut_ptr() as u64,
+/// Calls a program for a tracepoint with these arguments; what it returns.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn call_program(program: BorrowedFd<'_>, arguments: &[u64]) -> Result<i32, Errno> {
+    let mut attributes = RunAttributes {
+        program: program.as_raw_fd() as u32,
+        context: arguments.as_ptr() as u64,
+        context_size: size_of_val(arguments) as u32,
         ..Default::default()
     };
-    // SAFETY: key and value have the map's sizes at every call, and outlive it.
-    let taken = unsafe { bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &mut attributes) };
-    // SAFETY: the kernel has written the value, and any bytes are one.
-    taken.ok().map(|_| unsafe { value.assume_init() })
+    // SAFETY: the arguments outlive the call.
+    unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes) }?;
+    Ok(attributes.result.cast_signed())
+}
+
+/// Waits until all that the kernel has put off until every CPU has passed through it (RCU) may be done, a number of
+/// times: what is put off may put off more.
+pub fn let_rcu_pass(times: usize) {
+    for _ in 0..times {
+        // SAFETY: the call takes numbers. It only waits: a kernel that has none has done nothing.
+        unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    }
 }

@@ -1,6 +1,7 @@
 //! The system calls that no library wraps as they are needed. All `unsafe` of the tool is here.
 
 mod bpf;
+mod capabilities;
 mod descriptor;
 mod interrupt;
 mod lists;
@@ -8,12 +9,15 @@ mod namespace;
 mod ptrace;
 mod shared;
 mod spawn;
+mod tables;
+mod user;
 
-pub use bpf::{ProgramKind, delete_batch, link_uprobes, load_program, take_element};
+pub use bpf::{ProgramKind, call_program, let_rcu_pass, link_uprobes, load_program};
+pub use capabilities::{Capabilities, Capability, capabilities};
 pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
 pub use lists::{attach_tracepoint, list_of_process};
-pub use namespace::{Queues, in_ipc_namespace, ipc_namespace, leave_ipc_namespace};
+pub use namespace::{Queues, in_ipc_namespace, ipc_namespace, leave_ipc_namespace, proc_is_own};
 pub use nix::sys::signal::Signal;
 pub use ptrace::{
     Stop, cont, is_breakpoint, is_ending, listen, read_word, sent_by_kernel, set_breakpoints, time_stamp,
@@ -21,3 +25,7 @@ pub use ptrace::{
 };
 pub use shared::SharedBits;
 pub use spawn::{Held, Program, Spawner};
+pub use tables::{delete_batch, elements, take_element};
+pub use user::{
+    NO_FOLLOW, become_user, file_mode_mask, keep_capabilities_to_itself, set_file_mode_mask, user,
+};

@@ -1,4 +1,4 @@
-//! IPC namespaces. Which one a system call means is a matter of the thread that makes it.
+//! Namespaces. Which IPC namespace a system call means is a matter of the thread that makes it.
 
 use std::fs::File;
 use std::io;
@@ -7,6 +7,22 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
+
+/// Whether `/proc` shows processes by the numbers by which this process knows them.
+///
+/// # Errors
+/// Why not: it is not mounted, or it is that of another process id namespace.
+pub fn proc_is_own() -> Result<(), String> {
+    let own = Pid::this();
+    match std::fs::read_link("/proc/self") {
+        Ok(shown) if shown.as_os_str() == own.to_string().as_str() => Ok(()),
+        Ok(shown) => Err(format!(
+            "it is that of another process id namespace, where this process is {} and not {own}",
+            shown.display()
+        )),
+        Err(error) => Err(format!("it does not show this process: {error}")),
+    }
+}
 
 /// The IPC namespace of a process.
 ///

@@ -1,5 +1,5 @@
-//! What the kernel side writes down besides allocations: files, calls that make IPC objects, processes and
-//! threads that are started. The tool can do without each of them.
+//! What the kernel side writes down besides allocations: files, calls that make IPC objects or mappings,
+//! processes and threads that are started, objects of the kernel. The tool can do without each of them.
 
 use std::cell::LazyCell;
 use std::os::fd::OwnedFd;
@@ -7,9 +7,11 @@ use std::os::fd::OwnedFd;
 use super::btf::{self, Btf};
 use super::files::Files;
 use super::ipc::{self, IpcCalls};
+use super::mappings::{self, MapCalls};
 use super::object::Loaded;
+use super::objects::Objects;
 use super::started::Started;
-use crate::options::TraceOptions;
+use crate::options::{KernelBytes, TraceOptions};
 
 /// Those that are asked for; why there is none, where it cannot be had.
 pub struct Accounts {
@@ -17,8 +19,12 @@ pub struct Accounts {
     pub files: Option<Result<Files, String>>,
     /// Calls that make IPC objects.
     pub ipc: Option<Result<IpcCalls, String>>,
+    /// Calls that make mappings.
+    pub mappings: Option<Result<MapCalls, String>>,
     /// Processes and threads that tests start.
     pub started: Option<Result<Started, String>>,
+    /// Objects that the kernel allocates for tests; nothing is recorded before it is started.
+    pub objects: Option<Result<Objects, String>>,
 }
 
 impl Accounts {
@@ -32,6 +38,11 @@ impl Accounts {
             programs.insert(ipc::PROGRAM.into(), program);
             Ok(calls)
         });
+        let mappings = options.mappings.then(|| {
+            let (calls, program) = MapCalls::new(others, tables)?;
+            programs.insert(mappings::PROGRAM.into(), program);
+            Ok(calls)
+        });
         let bytes = LazyCell::new(btf::read);
         let types = LazyCell::new(|| {
             let types = Btf::parse(bytes.as_ref().map_err(Clone::clone)?);
@@ -43,6 +54,10 @@ impl Accounts {
             links.extend(more);
             Ok(started)
         });
+        let wanted = options.descriptors && options.kernel_bytes != KernelBytes::Off || options.kernel_report;
+        let objects = wanted.then(|| {
+            Objects::new(others, types.as_ref().map_err(Clone::clone)?, tables, options.kernel_report)
+        });
         // Last of them: where it fails its tables are closed, and one of them is in the instructions of `started`.
         let files = options.descriptors.then(|| {
             let types = types.as_ref().map_err(Clone::clone)?;
@@ -50,6 +65,6 @@ impl Accounts {
             links.push(link);
             Ok(files)
         });
-        (Self { files, ipc, started }, links)
+        (Self { files, ipc, mappings, started, objects }, links)
     }
 }

@@ -109,7 +109,7 @@ mod tests {
             number: 7,
             interrupted: false,
             children: Vec::new(),
-            ran: Ran { test, outcome, duration, output, recorded_by, memory },
+            ran: Ran { test, outcome, duration, output, recorded_by, allocators: Vec::new(), memory },
         }
     }
 

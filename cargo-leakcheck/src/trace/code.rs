@@ -5,7 +5,7 @@ use std::path::Path;
 
 use camino::Utf8Path;
 use object::read::elf::{ElfFile64, ProgramHeader as _};
-use object::{Object as _, ObjectSymbol as _};
+use object::{Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationTarget};
 
 use crate::error::{Error, Result};
 
@@ -82,31 +82,6 @@ impl Code {
         self.interpreter.as_deref().map(Path::new)
     }
 
-    /// An allocator of its own, whose blocks are not seen: linked into the file, or called by functions
-    /// that the C library does not have.
-    pub fn other_allocator(&self) -> Option<&'static str> {
-        const MARKS: [(&str, &str); 9] = [
-            // Most of an allocator's functions may have been left out by the linker.
-            ("_rjem_malloc", "jemalloc"),
-            ("_rjem_mallocx", "jemalloc"),
-            ("je_malloc", "jemalloc"),
-            ("mallocx", "jemalloc"),
-            ("mi_malloc", "mimalloc"),
-            ("mi_malloc_aligned", "mimalloc"),
-            ("tc_malloc", "tcmalloc"),
-            ("sn_rust_alloc", "snmalloc"),
-            ("rpmalloc", "rpmalloc"),
-        ];
-        let found = MARKS.into_iter().find(|(mark, _)| self.function(mark).is_some() || self.imports(mark));
-        let own = || self.is_allocator().then_some("another malloc than the C library's");
-        found.map(|(_, name)| name).or_else(own)
-    }
-
-    /// Whether the file has a `malloc` that others call as well.
-    pub fn is_allocator(&self) -> bool {
-        self.function("malloc").is_some()
-    }
-
     /// A name by which the file calls the C library's allocator and that the ledger does not take over.
     pub fn passes_ledger(&self) -> Option<&'static str> {
         const NAMES: [&str; 5] =
@@ -116,6 +91,25 @@ impl Code {
 
     fn imports(&self, name: &str) -> bool {
         self.imports.iter().any(|import| import == name)
+    }
+
+    /// Whether it has no symbols of its own.
+    pub fn is_stripped(&self) -> bool {
+        self.symbols.is_empty()
+    }
+
+    /// Virtual addresses of where the loader puts the address of a function of another file.
+    pub(super) fn slots(&self, name: &str) -> Vec<u64> {
+        let Ok(elf) = ElfFile64::<object::Endianness>::parse(self.data.as_slice()) else { return Vec::new() };
+        let (Some(symbols), Some(relocations)) = (elf.dynamic_symbol_table(), elf.dynamic_relocations())
+        else {
+            return Vec::new();
+        };
+        let is = |target| {
+            let RelocationTarget::Symbol(index) = target else { return false };
+            symbols.symbol_by_index(index).is_ok_and(|symbol| symbol.name() == Ok(name))
+        };
+        relocations.filter(|(_, relocation)| is(relocation.target())).map(|(address, _)| address).collect()
     }
 
     /// Virtual address of its first page.

@@ -7,7 +7,8 @@ use leakcheck_common::{CANARY_SIZE, thread};
 use nix::sys::ptrace::{getregs, setregs};
 use nix::unistd::Pid;
 
-use super::libraries::Library;
+use super::kernel::Kernel;
+use super::libraries::{Library, Start};
 use super::process::{Breakpoint, Phase, Process};
 use super::steering::Steering;
 use super::{memory, preload};
@@ -27,7 +28,7 @@ const BREAKPOINT: u64 = 0xcc;
 pub fn arm(process: &mut Process) -> Result<(), String> {
     let libraries = process.libraries.as_ref().ok_or("the binary is not covered")?;
     let path = format!("/proc/{}/auxv", process.pid);
-    let vector = std::fs::read(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let vector = harvest::contents(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
     let words: Vec<u64> = vector
         .chunks_exact(8)
         .map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("chunks of 8")))
@@ -37,18 +38,33 @@ pub fn arm(process: &mut Process) -> Result<(), String> {
         let found = pairs.find_map(|pair| (pair[0] == key).then_some(pair[1]));
         found.ok_or_else(|| format!("{path} has no entry {key}"))
     };
-    let (loader, entry) = (value(AT_BASE)?, value(AT_ENTRY)?);
+    let loader = match libraries.start {
+        Start::Loader(loader) => loader,
+        Start::Function(offset) => {
+            let begin = first_page(process.pid, &libraries.libc)? + offset;
+            process.phase = Phase::Loading { entry: place(process.pid, begin)?, modules: None };
+            return Ok(());
+        }
+    };
+    let (base, entry) = (value(AT_BASE)?, value(AT_ENTRY)?);
     if value(AT_SECURE)? != 0 {
         return Err("it has privileges of its file (set-uid): its loader preloads nothing".into());
     }
     let stack = getregs(process.pid).map_err(|errno| format!("cannot read its registers: {errno}"))?.rsp;
-    let loading = place(process.pid, loader + libraries.loader.loading)?;
-    let modules = loader + libraries.loader.modules;
+    let loading = place(process.pid, base + loader.loading)?;
+    let modules = Some(base + loader.modules);
     let lent =
         preload::lend(process.pid, stack, |theirs| libraries.preload(process.ledger.as_deref(), theirs))
             .inspect_err(|_| lift(process.pid, loading))?;
     process.phase = Phase::Starting { loading, lent, entry, modules };
     Ok(())
+}
+
+/// Where the first page of a module is.
+fn first_page(pid: Pid, module: &Library) -> Result<u64, String> {
+    let mappings = harvest::mappings(pid).map_err(|error| error.to_string())?;
+    let first = mappings.iter().find(|mapping| mapping.path == module.path && mapping.offset == 0);
+    first.map(|mapping| mapping.range.start).ok_or_else(|| format!("{} is not mapped", module.path))
 }
 
 fn place(pid: Pid, address: u64) -> Result<Breakpoint, String> {
@@ -107,7 +123,7 @@ fn plant(
     process: &mut Process,
     registers: nix::libc::user_regs_struct,
     entry: u64,
-    modules: u64,
+    modules: Option<u64>,
 ) -> Result<(), String> {
     let libraries = process.libraries.clone().ok_or("the binary is not covered")?;
     let mappings = harvest::mappings(process.pid).map_err(|error| error.to_string())?;
@@ -121,6 +137,10 @@ fn plant(
         return Err("the private copy of the C library was not loaded".into());
     };
     let mut record = steering.thread(process.pid)?;
+    let libc = libraries.span.map_or(libc, |(start, size)| {
+        let start = first.range.start + start;
+        start..start + size
+    });
     record[thread::LIBC_START] = libc.start;
     record[thread::LIBC_SIZE] = libc.end - libc.start;
     if let Some(cxx) = libraries.cxx.as_deref().and_then(code) {
@@ -128,11 +148,18 @@ fn plant(
         record[thread::CXX_SIZE] = cxx.end - cxx.start;
     }
     // The second word of the list is its first module, whose address is the handle of the program.
-    record[thread::PROGRAM] = memory::read_word(process.pid, modules + 8).unwrap_or(0);
+    let program = modules.and_then(|modules| memory::read_word(process.pid, modules + 8));
+    record[thread::PROGRAM] = program.unwrap_or(0);
     record[thread::NOTES] = u64::from(process.notes_frees);
     record[thread::IN_WINDOW] = 0;
     steering.set_thread(process.pid, &record)?;
 
+    if process.held.is_some()
+        && let Some(Ok(files)) = steering.kernel().and_then(Kernel::files)
+    {
+        // Without them no duplicate is found.
+        process.inherited = files.open(process.pid).unwrap_or_default();
+    }
     let mut malloc = first.range.start + libraries.malloc;
     if let Some(ledger) = &process.ledger {
         // A child has no window bits.

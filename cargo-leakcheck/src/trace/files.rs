@@ -32,6 +32,8 @@ pub struct Files {
     /// Files made by processes that have ended, since the table was swept.
     made: u64,
     lister: OwnedFd,
+    /// Start and size of functions that allocate files.
+    sites: [[u64; 2]; 2],
     /// Held because the programs use them.
     _tables: (Array<MapData, [u64; 4]>, [MapData; 2]),
 }
@@ -67,7 +69,7 @@ impl Files {
         let wanted = [Parameter::Integer, Parameter::Pointer];
         let link = attach_other(programs, types, "kmem_cache_alloc", "make", &wanted)?;
         let room = u64::from(room);
-        Ok((Self { records, room, made: 0, lister, _tables: (sites, others) }, link))
+        Ok((Self { records, room, made: 0, lister, sites: found, _tables: (sites, others) }, link))
     }
 
     /// The open descriptors of a process: numbers, and the addresses of the files they refer to.
@@ -82,6 +84,11 @@ impl Files {
             (u64::from_ne_bytes(words[0]) as u32, u64::from_ne_bytes(words[1]))
         });
         Ok(words.collect())
+    }
+
+    /// Whether what was allocated at that place in the kernel is a file.
+    pub fn are_made_at(&self, site: u64) -> bool {
+        self.sites.iter().any(|[start, size]| site.wrapping_sub(*start) < *size)
     }
 
     /// The record of a file, if it was made in a window.

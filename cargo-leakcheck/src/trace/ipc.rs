@@ -36,6 +36,10 @@ pub struct IpcCall {
     pub name: Vec<u8>,
     /// When it began, `CLOCK_MONOTONIC` in nanoseconds.
     pub time_ns: u64,
+    /// It was `open` itself, not a function for such objects.
+    pub is_open: bool,
+    /// It was a process that descends from the test.
+    pub is_descendants: bool,
     /// Where it was called.
     pub place: Box<[u64; file::WORDS]>,
 }
@@ -66,6 +70,8 @@ impl IpcCalls {
                 which: key[1],
                 name: bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_owned(),
                 time_ns: record[ipc::TIME],
+                is_open: record[ipc::EXCLUSIVE] == ipc::BY_OPEN,
+                is_descendants: record[ipc::EXCLUSIVE] == ipc::BY_DESCENDANT,
                 place: Box::new(record[ipc::PLACE..].try_into().expect("the record ends with it")),
             })
         };

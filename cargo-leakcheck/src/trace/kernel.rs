@@ -16,9 +16,12 @@ use nix::unistd::Pid;
 use super::accounts::Accounts;
 use super::files::Files;
 use super::ipc::{self, IpcCalls};
+use super::mappings::{self, MapCalls};
 use super::object::{self, refused};
+use super::objects::Objects;
 use super::rows::Rows;
 use super::sites::{Program, Site};
+use super::sizes;
 use super::started::Started;
 use super::table::{Table, take};
 use crate::error::{Error, Result};
@@ -60,20 +63,7 @@ impl Kernel {
     /// # Errors
     /// No privileges, or the kernel refuses the programs or the tables.
     pub fn load(options: &TraceOptions, records: bool) -> Result<Self> {
-        let pages = options.max_blocks / LOG_PAGE_WORDS as u32;
-        // With the ledger nobody writes to them.
-        let used = |entries: u32| if records { entries } else { 1 };
-        let mut loaded = object::load(&[
-            ("BLOCKS", used(options.max_blocks)),
-            ("STACKS", used(options.max_stacks)),
-            ("THREADS", options.max_threads),
-            ("BAD_FREES", used(options.max_bad_frees)),
-            ("FILES", options.max_files),
-            ("STARTED", if options.children { options.max_threads } else { 1 }),
-            ("PROCESSES", processes(options)),
-            // Each process has its last pages half empty.
-            ("LOG", used(pages.saturating_mul(2).max(1 << 14))),
-        ])?;
+        let mut loaded = object::load(&sizes::of_tables(options, records))?;
         // Before any table is taken: the instructions have the numbers of their descriptors.
         let (accounts, links) = Accounts::new(options, &mut loaded);
         let object::Loaded { programs, mut tables, .. } = loaded;
@@ -119,9 +109,29 @@ impl Kernel {
         self.accounts.ipc.as_ref()
     }
 
+    /// The account of calls that make mappings, in the same way.
+    pub fn map_calls(&self) -> Option<&Result<MapCalls, String>> {
+        self.accounts.mappings.as_ref()
+    }
+
     /// The account of processes and threads that tests start, in the same way.
     pub fn started(&self) -> Option<&Result<Started, String>> {
         self.accounts.started.as_ref()
+    }
+
+    /// The account of the kernel's objects, in the same way.
+    pub fn objects(&self) -> Option<&Result<Objects, String>> {
+        self.accounts.objects.as_ref()
+    }
+
+    /// Lets objects be recorded from now on, where they can be.
+    pub fn start_objects(&mut self) {
+        if let Some(Ok(objects)) = &mut self.accounts.objects
+            && !objects.runs()
+            && let Err(reason) = objects.start()
+        {
+            self.accounts.objects = Some(Err(reason));
+        }
     }
 
     /// What is known of the frames of modules.
@@ -145,6 +155,7 @@ impl Kernel {
             ("module", Program::Module, false),
             ("lookup", Program::Lookup, false),
             (ipc::PROGRAM, Program::Ipc, false),
+            (mappings::PROGRAM, Program::Mapping, false),
         ] {
             let sites = sites.iter().filter(|site| site.program == wanted);
             let (offsets, cookies): (Vec<u64>, Vec<u64>) =
@@ -164,11 +175,13 @@ impl Kernel {
         Ok(())
     }
 
-    /// Starts to follow a process by its first thread.
-    pub fn add_process(&mut self, pid: Pid, in_window: bool) -> Result<(), MapError> {
+    /// Starts to follow a process by its first thread; `layers` says that functions of several allocators are
+    /// probed.
+    pub fn add_process(&mut self, pid: Pid, in_window: bool, layers: bool) -> Result<(), MapError> {
         self.processes.insert(key(pid), &[0; process::WORDS])?;
         let mut record = [0; thread::WORDS];
         record[thread::IN_WINDOW] = u64::from(in_window);
+        record[thread::LAYERS] = u64::from(layers);
         self.set_thread(pid, &record)
     }
 
@@ -177,7 +190,8 @@ impl Kernel {
         let parent = self.thread(parent)?;
         let mut record = [0; thread::WORDS];
         let ranges = [thread::LIBC_START, thread::LIBC_SIZE, thread::CXX_START, thread::CXX_SIZE];
-        for word in ranges.into_iter().chain([thread::PROGRAM, thread::NOTES, thread::IN_WINDOW]) {
+        let others = [thread::PROGRAM, thread::NOTES, thread::LAYERS, thread::IN_WINDOW];
+        for word in ranges.into_iter().chain(others) {
             record[word] = parent[word];
         }
         self.set_thread(thread, &record)
@@ -267,6 +281,16 @@ impl Kernel {
         {
             ipc.forget(pid);
         }
+        if let Some(Ok(objects)) = &self.accounts.objects
+            && counters[process::OBJECTS] > 0
+        {
+            objects.forget(pid);
+        }
+        if let Some(Ok(mappings)) = &self.accounts.mappings
+            && counters[process::MAPPINGS] > 0
+        {
+            mappings.forget(pid);
+        }
         let _ = self.processes.remove(&key(pid));
         if let Some(Ok(files)) = &mut self.accounts.files {
             files.ended(counters[process::FILES], |pid| self.processes.get(&key(pid)).is_ok());
@@ -289,13 +313,6 @@ impl Kernel {
         }
         values
     }
-}
-
-/// Processes at a time: one for each test that runs, and some that are being removed. Of children there can
-/// be as many as of threads.
-fn processes(options: &TraceOptions) -> u32 {
-    let tests = u32::try_from(options.jobs).unwrap_or(u32::MAX).saturating_mul(2).saturating_add(64);
-    if options.follow_children { tests.max(options.max_threads) } else { tests }
 }
 
 impl Drop for Kernel {

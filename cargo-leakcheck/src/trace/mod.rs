@@ -3,21 +3,28 @@
 
 mod accounts;
 mod again;
+mod allocators;
 mod breakpoints;
 mod btf;
 mod bypass;
 mod code;
+mod cover;
 mod entry;
 mod files;
 mod follow;
+mod inlined;
+mod inspect;
 mod ipc;
 mod ipc_sites;
 mod kernel;
 mod ledger;
 mod libraries;
+mod mapping_sites;
+mod mappings;
 mod memory;
 mod modules;
 mod object;
+mod objects;
 mod outer;
 mod output;
 mod places;
@@ -27,16 +34,22 @@ mod process;
 mod rows;
 mod running;
 mod sites;
+mod sizes;
 mod started;
 mod steering;
+mod symbols;
 mod table;
 mod temporary;
 pub mod unwind;
+mod weigh;
 
 pub(crate) use files::{FileRecord, Files};
 pub(crate) use ipc::IpcCall;
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
+pub(crate) use libraries::Heap;
+pub(crate) use mappings::{Made, MapCall};
 pub(crate) use memory::{read, read_into, read_protected, read_word};
+pub(crate) use objects::{Object, Objects, Places};
 pub(crate) use process::Process;
 pub(crate) use rows::Rows;
 pub(crate) use started::{Started, Task};
@@ -44,15 +57,16 @@ pub(crate) use steering::Steering;
 
 pub use follow::block_signals;
 
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use camino::Utf8PathBuf;
 
 use crate::error::{Error, Result};
 use crate::model::{Availability, PlannedTest, Ran, Steered};
-use crate::options::{Recorder, TraceOptions};
+use crate::options::{Raised, Recorder, TraceOptions};
 use crate::snapshot::Snapshot;
-use crate::sys::Interrupts;
+use crate::sys::{self, Interrupts};
 
 /// What happens while tests run.
 #[derive(Debug)]
@@ -73,6 +87,16 @@ pub enum Event {
     },
     /// A test has ended.
     Finished(Box<Traced>),
+    /// Tests have left descriptors, and may be run once more to see what those hold in the kernel. Where to say
+    /// which of them are to be, by their places in the plan.
+    Weigh {
+        /// Those that may.
+        numbers: Vec<usize>,
+        /// The answer.
+        wanted: SyncSender<Vec<usize>>,
+    },
+    /// Such a test has ended once more.
+    Weighed(Box<Traced>),
 }
 
 /// A test that has run.
@@ -100,15 +124,16 @@ pub struct Child {
 /// The kernel side, while it is being loaded; or why there is none, where it can be done without.
 pub struct Loading(Result<JoinHandle<Result<Kernel>>, String>);
 
-/// Starts to load the kernel side. Most of that is making large tables, which goes on in the
-/// background; whether the kernel takes the programs is known at once.
+/// Starts to load the kernel side, which goes on in the background; whether the kernel takes programs from
+/// us is known at once.
 ///
 /// # Errors
-/// No privileges, or no kernel support, and the recorder needs them.
+/// No privileges, or no kernel support, and the recorder needs them; or /proc shows other processes.
 pub fn load(options: &TraceOptions) -> Result<Loading> {
-    const TABLES: [&str; 7] = ["BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED"];
-    match object::load(&TABLES.map(|table| (table, 1))) {
-        Ok(_) => {
+    sys::proc_is_own()
+        .map_err(|reason| Error::Kernel { what: "look at processes by /proc".into(), reason })?;
+    match object::check() {
+        Ok(()) => {
             let options = options.clone();
             Ok(Loading(Ok(std::thread::spawn(move || {
                 Kernel::load(&options, options.recorder == Recorder::Uprobe)
@@ -120,8 +145,14 @@ pub fn load(options: &TraceOptions) -> Result<Loading> {
 
 /// Why eBPF is not available, if that is what the error says and the ledger can do without.
 fn do_without(error: Error, options: &TraceOptions) -> Result<String> {
+    let error = match (error, &options.raised) {
+        (Error::Privileges { reason }, Raised::Refused(refused)) => {
+            Error::Privileges { reason: format!("{reason}; {refused}") }
+        }
+        (error, _) => error,
+    };
     match error {
-        _ if options.recorder == Recorder::Uprobe => Err(error),
+        _ if options.recorder == Recorder::Uprobe || options.require_ebpf => Err(error),
         Error::Privileges { reason } => Ok(reason),
         Error::Kernel { what, reason } => Ok(format!("{what}: {reason}")),
         error => Err(error),
@@ -135,6 +166,23 @@ fn available<T>(part: Option<&std::result::Result<T, String>>) -> Availability {
         Some(Ok(_)) => Availability::Checked,
         Some(Err(reason)) => Availability::Unavailable { reason: reason.clone() },
     }
+}
+
+/// Fails where a part of eBPF that is asked for is missing.
+fn whole(steered: &Steered) -> Result<()> {
+    let parts = [
+        ("look at descriptors", &steered.descriptors),
+        ("look at what they hold in the kernel", &steered.objects),
+        ("note calls that make IPC objects", &steered.ipc_calls),
+        ("note what processes start", &steered.children),
+        ("note calls that make mappings", &steered.mappings),
+    ];
+    parts.into_iter().try_for_each(|(what, availability)| match availability {
+        Availability::Unavailable { reason } => {
+            Err(Error::Kernel { what: what.into(), reason: format!("{reason} (--require-ebpf asks for it)") })
+        }
+        Availability::Checked | Availability::Off => Ok(()),
+    })
 }
 
 /// Runs `tests` and tells `sink` of each as it goes; whether the run was interrupted. Whatever
@@ -166,6 +214,9 @@ pub fn run(
     };
     let without = match loaded.map(|kernel| kernel.and_then(with_kernel)) {
         Ok(Ok((mut steering, prepared))) => {
+            if weigh::from_the_start(tests, options) {
+                steering.start_objects();
+            }
             let kernel = steering.kernel();
             let descriptors = available(kernel.and_then(Kernel::files));
             let ipc_calls = match (available(kernel.and_then(Kernel::ipc_calls)), prepared.ipc_unseen()) {
@@ -173,21 +224,50 @@ pub fn run(
                 (available, _) => available,
             };
             let children = available(kernel.and_then(Kernel::started));
-            sink(Event::Ready(Steered { without_ebpf: None, descriptors, ipc, ipc_calls, children }));
+            let objects = available(kernel.and_then(Kernel::objects));
+            let mappings = match (available(kernel.and_then(Kernel::map_calls)), prepared.mappings_unseen()) {
+                (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
+                (available, _) => available,
+            };
+            let without_ebpf = None;
+            let steered = Steered { without_ebpf, descriptors, objects, ipc, ipc_calls, children, mappings };
+            if options.require_ebpf {
+                whole(&steered)?;
+            }
+            sink(Event::Ready(steered));
             for (binary, because) in prepared.passing() {
                 sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
             }
-            let mut passing = Vec::new();
+            let (mut passing, mut left) = (Vec::new(), Vec::new());
+            let weighs = weigh::is_possible(&steering, options);
             let mut sift = |event| match event {
                 Event::Finished(traced)
                     if options.recorder == Recorder::Auto && again::reason(&traced).is_some() =>
                 {
                     passing.push(*traced);
                 }
-                event => sink(event),
+                event => {
+                    if let Event::Finished(traced) = &event
+                        && weighs
+                        && weigh::may_run_twice(traced)
+                    {
+                        left.push(traced.number);
+                    }
+                    sink(event);
+                }
             };
-            let ended = follow::Follower::new(&mut steering, &prepared, options, interrupts, &mut sift)
+            let mut ended = follow::Follower::new(&mut steering, &prepared, options, interrupts, &mut sift)
                 .and_then(|follower| follower.run(tests));
+            if matches!(ended, Ok(false)) && !left.is_empty() {
+                let (wanted, answer) = sync_channel(1);
+                sink(Event::Weigh { numbers: left, wanted });
+                // Without an answer nobody is there any more.
+                let numbers = answer.recv().unwrap_or_default();
+                if !numbers.is_empty() {
+                    let again = (tests, &numbers[..]);
+                    ended = weigh::run(&mut steering, &prepared, again, options, interrupts, sink);
+                }
+            }
             if matches!(ended, Ok(false)) && !passing.is_empty() {
                 return again::run(
                     &mut steering,
@@ -210,10 +290,12 @@ pub fn run(
     sink(Event::Ready(Steered {
         without_ebpf: Some(without),
         descriptors: Availability::Off,
+        objects: Availability::Off,
         ipc,
         ipc_calls: Availability::Off,
         // What has no eBPF program to tell of it is still listed by the kernel.
         children: if options.children { Availability::Checked } else { Availability::Off },
+        mappings: Availability::Off,
     }));
     follow::Follower::new(&mut steering, &prepared, options, interrupts, sink)?.run(tests)
 }

@@ -12,12 +12,28 @@ use crate::error::{Error, Result};
 use crate::model::TestBinary;
 
 /// What has to be known of a module.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Facts {
-    /// It has a `malloc` that others call.
-    pub is_allocator: bool,
+    /// The allocator that it has for others to call.
+    pub allocator: Option<String>,
     /// A function by which it calls the C library's allocator past the ledger.
     pub passes_ledger: Option<&'static str>,
+}
+
+/// What was seen of a module.
+pub struct Looked {
+    facts: Facts,
+    /// Where there is a ledger.
+    frames: Option<Module>,
+}
+
+impl Looked {
+    /// `path` is that of its mappings.
+    pub fn at(path: &Utf8Path, code: &Code, for_ledger: bool) -> Self {
+        let allocator = code.own_malloc().or_else(|| code.named_allocator()).map(|allocator| allocator.name);
+        let facts = Facts { allocator, passes_ledger: code.passes_ledger() };
+        Self { facts, frames: for_ledger.then(|| Module::of(path, code)) }
+    }
 }
 
 /// The modules of a run's binaries.
@@ -47,20 +63,24 @@ impl Modules {
         // Mappings have the names of the files themselves.
         for path in libraries.filter_map(|path| directory.join(path).canonicalize_utf8().ok()) {
             let facts = match self.known.get(&path) {
-                Some(facts) => *facts,
-                None => self.take(&path, &Code::read(&path, true)?),
+                Some(facts) => facts.clone(),
+                None => {
+                    let looked = Looked::at(&path, &Code::read(&path, true)?, self.frames.is_some());
+                    self.take(&path, looked)
+                }
             };
             modules.push((path, facts));
         }
         Ok(modules)
     }
 
-    /// Takes what has to be known of a module.
-    pub fn take(&mut self, path: &Utf8Path, code: &Code) -> Facts {
-        self.frames.iter_mut().for_each(|frames| frames.push(Module::of(path, code)));
-        let facts = Facts { is_allocator: code.is_allocator(), passes_ledger: code.passes_ledger() };
-        self.known.insert(path.to_owned(), facts);
-        facts
+    /// Takes what was seen of a module.
+    pub fn take(&mut self, path: &Utf8Path, looked: Looked) -> Facts {
+        if let Some(frames) = &mut self.frames {
+            frames.extend(looked.frames);
+        }
+        self.known.insert(path.to_owned(), looked.facts.clone());
+        looked.facts
     }
 }
 

@@ -29,11 +29,28 @@ pub struct Loaded {
     pub tables: HashMap<String, MapData>,
 }
 
+/// Whether the kernel takes programs from us, tried with a small one: to have it verify all of them takes
+/// longer than a test.
+///
+/// # Errors
+/// No privileges, or the kernel refuses something.
+pub fn check() -> Result<()> {
+    const TABLES: [&str; 11] = [
+        "BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED", "OBJECTS", "TOTALS", "MAPPINGS",
+        "UNMAPPED",
+    ];
+    load_those(&TABLES.map(|table| (table, 1)), |program| program == "exit").map(drop)
+}
+
 /// Loads the programs and makes the tables, with `sizes` as their entries.
 ///
 /// # Errors
 /// No privileges, or the kernel refuses something.
 pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
+    load_those(sizes, |_| true)
+}
+
+fn load_those(sizes: &[(&str, u32)], wanted: impl Fn(&str) -> bool) -> Result<Loaded> {
     check_version()?;
     let invalid = |error: &dyn std::error::Error| Error::Kernel {
         what: "read the committed eBPF object".into(),
@@ -67,8 +84,11 @@ pub fn load(sizes: &[(&str, u32)]) -> Result<Loaded> {
         let function = &object.functions[&program.function_key()];
         let instructions: Vec<[u8; 8]> = function.instructions.iter().map(encode).collect();
         let is_list = matches!(program.section, ProgramSection::RawTracePoint | ProgramSection::Iter { .. });
-        if is_list || name == super::ipc::PROGRAM {
+        if is_list || [super::ipc::PROGRAM, super::mappings::PROGRAM].contains(&name.as_str()) {
             others.insert(name.clone(), instructions);
+            continue;
+        }
+        if !wanted(name) {
             continue;
         }
         let loaded = sys::load_program(ProgramKind::Uprobe, name, &instructions);
@@ -111,13 +131,26 @@ pub fn attach_other(
     name: &str,
     wanted: &[Parameter],
 ) -> std::result::Result<OwnedFd, String> {
-    let parameters = types.tracepoint(tracepoint).unwrap_or_default();
-    if !parameters.starts_with(wanted) {
-        return Err(format!("the kernel's tracepoint {tracepoint} has other arguments: {parameters:?}"));
-    }
+    check_tracepoint(types, tracepoint, wanted)?;
     let program = load_other(programs, ProgramKind::Tracepoint, name)?;
     sys::attach_tracepoint(program.as_fd(), tracepoint)
         .map_err(|errno| format!("the kernel refuses its tracepoint {tracepoint}: {errno}"))
+}
+
+/// Makes sure that a tracepoint has arguments as they are read.
+///
+/// # Errors
+/// The kernel has it otherwise.
+pub fn check_tracepoint(
+    types: &Btf<'_>,
+    tracepoint: &str,
+    wanted: &[Parameter],
+) -> std::result::Result<(), String> {
+    let parameters = types.tracepoint(tracepoint).unwrap_or_default();
+    if parameters.starts_with(wanted) {
+        return Ok(());
+    }
+    Err(format!("the kernel's tracepoint {tracepoint} has other arguments: {parameters:?}"))
 }
 
 /// `struct bpf_insn` as bytes (include/uapi/linux/bpf.h).

@@ -37,15 +37,15 @@ pub enum Phase {
         lent: Vec<(u64, u64)>,
         /// The program's entry point.
         entry: u64,
-        /// Where the loader keeps its list of modules.
-        modules: u64,
+        /// Where the loader keeps its list of modules; none without a loader.
+        modules: Option<u64>,
     },
     /// The loader loads libraries, and calls their constructors.
     Loading {
         /// At the program's entry point.
         entry: Breakpoint,
-        /// Where the loader keeps its list of modules.
-        modules: u64,
+        /// Where the loader keeps its list of modules; none without a loader.
+        modules: Option<u64>,
     },
     /// In the call of `malloc` that was pushed in front of the program.
     Canary {
@@ -107,6 +107,8 @@ pub struct Process {
     pub finished: Vec<u64>,
     /// Mappings seen before modules were unloaded.
     pub history: Vec<Mapping>,
+    /// Its descriptors at its entry point, where they are looked at: numbers, and the addresses of their files.
+    pub inherited: Vec<(u32, u64)>,
     /// Address of the canary block.
     pub canary: Option<u64>,
     /// It is noted where blocks are freed.
@@ -150,6 +152,7 @@ impl Process {
             threads: HashMap::new(),
             finished: Vec::new(),
             history: Vec::new(),
+            inherited: Vec::new(),
             canary: None,
             notes_frees,
             ledger: ledger.cloned(),

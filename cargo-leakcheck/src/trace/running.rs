@@ -38,6 +38,7 @@ pub struct Running {
     ended: Option<(Outcome, Duration)>,
     test: PlannedTest,
     recorded_by: Option<RecordedBy>,
+    allocators: Vec<String>,
     temporary: Option<Temporary>,
     snapshot: Snapshot,
     children: Vec<Child>,
@@ -92,6 +93,7 @@ impl Running {
             ended: None,
             test: test.clone(),
             recorded_by: coverage.as_ref().ok().map(|libraries| libraries.recorded_by.clone()),
+            allocators: coverage.as_ref().map(|libraries| libraries.names.clone()).unwrap_or_default(),
             temporary,
             snapshot: Snapshot::default(),
             children: Vec::new(),
@@ -128,8 +130,8 @@ impl Running {
         let (outcome, duration) = self.ended.expect("its own process has ended");
         let output = Output { stdout, stderr, dropped_bytes: lost_out + lost_err };
         let memory = Snapshot { files: self.temporary.map(Temporary::clear), ..self.snapshot };
-        let (test, recorded_by) = (self.test, self.recorded_by);
-        let ran = Ran { test, outcome, duration, output, recorded_by, memory };
+        let (test, recorded_by, allocators) = (self.test, self.recorded_by, self.allocators);
+        let ran = Ran { test, outcome, duration, output, recorded_by, allocators, memory };
         Traced { number: self.number, interrupted, ran, children: self.children }
     }
 }

@@ -30,6 +30,8 @@ pub enum Program {
     Lookup,
     /// Functions that make and remove IPC objects, and the `ret` instructions of the former.
     Ipc,
+    /// Functions that change what is mapped.
+    Mapping,
 }
 
 /// A place to probe.
@@ -64,6 +66,11 @@ impl Code {
         Decoder::with_ip(64, &self.data()[start..end], address, DecoderOptions::NONE).into_iter().collect()
     }
 
+    /// The address at a function where a probe costs least.
+    pub(super) fn cheapest(&self, address: u64) -> u64 {
+        cheapest(&self.decode(address, 64), address)
+    }
+
     /// The sites in a C library.
     ///
     /// # Errors
@@ -85,7 +92,7 @@ impl Code {
         for (name, program, cookie, required) in wanted {
             let mut found = false;
             for (_, address, _) in self.symbols.iter().filter(|symbol| symbol.0 == name) {
-                let place = if at_entry { *address } else { cheapest(&self.decode(*address, 64), *address) };
+                let place = if at_entry { *address } else { self.cheapest(*address) };
                 let Some(offset) = self.file_offset(place) else { continue };
                 found = true;
                 // Versions and aliases of a symbol share an address.
@@ -105,10 +112,10 @@ impl Code {
     }
 
     /// The sites of functions in a library that allocate for their callers.
-    fn outer_sites(&self, is_outer: impl Fn(&str) -> bool) -> Vec<Site> {
+    pub(super) fn outer_sites(&self, is_outer: impl Fn(&str) -> bool) -> Vec<Site> {
         let mut sites: Vec<Site> = Vec::new();
         for (_, address, _) in self.symbols.iter().filter(|symbol| is_outer(&symbol.0)) {
-            let place = cheapest(&self.decode(*address, 64), *address);
+            let place = self.cheapest(*address);
             if let Some(offset) = self.file_offset(place)
                 && sites.iter().all(|site| site.offset != offset)
             {
@@ -116,6 +123,21 @@ impl Code {
             }
         }
         sites
+    }
+
+    /// The part of a static executable that is the C library's: the linker puts it in one place, behind what
+    /// is the program's own. Address behind the first page, and size.
+    pub fn libc_span(&self) -> Option<(u64, u64)> {
+        let glibc = self.has_glibc_malloc();
+        let is_libc = |name: &str| match name {
+            "exit" | "abort" | "__libc_start_main" | "_IO_puts" => true,
+            "malloc" | "free" | "__malloc_arena_thread_freeres" => glibc,
+            name => outer::is_libc(name),
+        };
+        let found = || self.symbols.iter().filter(|symbol| is_libc(&symbol.0));
+        let start = found().map(|symbol| symbol.1).min()?;
+        let end = found().map(|symbol| symbol.1 + symbol.2).max()?;
+        Some((start - self.first_page(), end - start))
     }
 
     /// The sites in a copy of the C++ library.
@@ -190,7 +212,7 @@ fn cheapest(instructions: &[Instruction], entry: u64) -> u64 {
             written
                 && matches!(
                     used.register().full_register(),
-                    Register::RDI | Register::RSI | Register::RDX | Register::RSP
+                    Register::RDI | Register::RSI | Register::RDX | Register::RCX | Register::RSP
                 )
         });
         if harmful || flow != FlowControl::Next {

@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 
 use super::breakpoints::{Breakpoints, Hit};
 use super::kernel::{Kernel, ProcessRecord, ThreadRecord};
+use super::objects::Objects;
 use super::process::Process;
 use super::rows::Rows;
 use super::sites::Site;
@@ -55,9 +56,20 @@ impl Steering {
     /// The kernel refuses the large tables.
     pub fn make_room(&mut self, options: &TraceOptions) -> Result<()> {
         if let Self::Kernel(kernel) = self {
+            let records = kernel.objects().is_some_and(|it| it.as_ref().is_ok_and(Objects::runs));
             **kernel = Kernel::load(options, true)?;
+            if records {
+                kernel.start_objects();
+            }
         }
         Ok(())
+    }
+
+    /// Lets the kernel's objects be recorded from now on, where they can be.
+    pub fn start_objects(&mut self) {
+        if let Self::Kernel(kernel) = self {
+            kernel.start_objects();
+        }
     }
 
     /// Places probes in a file, for every process that maps it.
@@ -74,10 +86,13 @@ impl Steering {
         }
     }
 
-    /// Starts to follow a process by its first thread.
-    pub fn add_process(&mut self, pid: Pid, in_window: bool) -> Refused<()> {
+    /// Starts to follow a process by its first thread; `layers` says that functions of several allocators are
+    /// probed.
+    pub fn add_process(&mut self, pid: Pid, in_window: bool, layers: bool) -> Refused<()> {
         match self {
-            Self::Kernel(kernel) => kernel.add_process(pid, in_window).map_err(|error| error.to_string()),
+            Self::Kernel(kernel) => {
+                kernel.add_process(pid, in_window, layers).map_err(|error| error.to_string())
+            }
             Self::Tracer(breakpoints) => {
                 breakpoints.add_process(pid, in_window);
                 Ok(())

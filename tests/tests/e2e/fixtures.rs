@@ -8,7 +8,7 @@ use leakcheck_tests::compare;
 use leakcheck_tests::fixture::Fixture;
 use leakcheck_tests::marker::Rerun;
 use leakcheck_tests::report::Report;
-use leakcheck_tests::tool::{Run, UNPRIVILEGED, Workshop, fixture_folders, open_to_all};
+use leakcheck_tests::tool::{IN_NAMESPACES, Run, UNPRIVILEGED, Workshop, fixture_folders, open_to_all};
 use libtest_mimic::Trial;
 
 use crate::{Outcome, documents, processes, trial};
@@ -69,7 +69,13 @@ fn recorders(package: &str) -> Vec<String> {
     let chosen = matches!(package, "direct" | "handle").then_some("auto");
     // Without privileges its tests share one namespace, and leave what they leave to the machine.
     let container = (package != "ipc").then_some("container");
-    let all = ["ledger", "uprobe"].into_iter().chain(container);
+    // What goes by ids of processes, or by what a process sees of the machine.
+    const FOR_NAMESPACES: [&str; 5] = ["descriptors", "ipc", "leftovers", "mappings", "process"];
+    let namespaces = FOR_NAMESPACES.contains(&package).then_some(IN_NAMESPACES);
+    // A new network has no loopback that is up.
+    let user_namespace = namespaces.and(container).filter(|_| package != "descriptors");
+    let user_namespace = user_namespace.map(|_| "user-namespace");
+    let all = ["ledger", "uprobe"].into_iter().chain(container).chain(namespaces).chain(user_namespace);
     let all = all.chain(AS_USER.contains(&package).then_some("user")).chain(chosen);
     let wanted = env::var("LEAKCHECK_E2E_RECORDER");
     let mut recorders = wanted.map_or_else(|_| all.map(str::to_owned).collect(), |recorder| vec![recorder]);
@@ -177,12 +183,14 @@ fn recorded(report: &Report, recorder: &str) -> Outcome {
 }
 
 /// What a fixture comes to by a recorder that does not see all of it: without privileges, a test that closes
-/// its memory even to its tracer, and all descriptors and IPC objects; by the ledger, a binary that passes it by.
+/// its memory even to its tracer, and all descriptors, IPC objects and mappings; by the ledger, a binary that passes it by.
 fn as_seen_by(recorder: &str, fixture: &Fixture) -> Fixture {
     let mut fixture = fixture.clone();
     let unprivileged = UNPRIVILEGED.contains(&recorder);
     for ((binary, name), test) in &mut fixture.tests {
-        let closed = unprivileged && name == "environment::not_dumpable";
+        // The root of a user namespace may trace it.
+        let may_not = unprivileged && recorder != "user-namespace";
+        let closed = may_not && name == "environment::not_dumpable";
         if closed || passing(binary, name).is_some() && (unprivileged || recorder == "ledger") {
             (test.verdict, test.findings_any, fixture.exit) = (Some("incomplete".into()), true, 10);
         }
@@ -190,6 +198,10 @@ fn as_seen_by(recorder: &str, fixture: &Fixture) -> Fixture {
     for test in fixture.tests.values_mut().filter(|_| unprivileged) {
         test.descriptors.clear();
         test.ipc.clear();
+        // Nor is there a limit that they could exceed.
+        if !std::mem::take(&mut test.mapped).is_empty() {
+            test.verdict = None;
+        }
         test.left.retain(|left| !left.what.orphaned);
         // Nobody sees where they are started.
         test.left.iter_mut().for_each(|left| left.at = None);

@@ -80,10 +80,11 @@ fn few_descriptors(workshop: &Workshop) -> Outcome {
 fn descriptors_in_use(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("leak", &[])?;
     let tool = workshop.command(&["exec", "--", "/bin/bash", "-c", "echo kept >&1000"])?;
-    let file = workshop.path().join("kept.txt");
+    let file = tempfile::NamedTempFile::new_in(workshop.path()).map_err(|problem| problem.to_string())?;
     let mut shell = std::process::Command::new("/bin/bash");
     shell
-        .args(["-c", "exec 1000>$0; exec \"$@\"", file.as_str()])
+        .args(["-c", "exec 1000>$0; exec \"$@\""])
+        .arg(file.path())
         .arg(tool.get_program())
         .args(tool.get_args());
     shell.output().map_err(|problem| format!("{shell:?}: {problem}"))?;

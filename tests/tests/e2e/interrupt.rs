@@ -19,8 +19,8 @@ pub const TRIALS: &[NamedTrial] = &[
     ("interrupt::ctrl_c", |workshop| by_request(workshop, Signal::SIGINT)),
     ("interrupt::terminate", |workshop| by_request(workshop, Signal::SIGTERM)),
     ("interrupt::kill", killed),
-    ("interrupt::during_the_build", |workshop| before_the_tests(workshop, "--no-run")),
-    ("interrupt::while_cargo_is_asked", |workshop| before_the_tests(workshop, "--no-fail-fast")),
+    ("interrupt::while_cargo_is_asked", |workshop| before_the_tests(workshop, "metadata")),
+    ("interrupt::during_the_build", |workshop| before_the_tests(workshop, "--no-fail-fast")),
     ("interrupt::while_tests_are_listed", while_listed),
 ];
 
@@ -153,16 +153,16 @@ fn interrupted_early(workshop: &Workshop, args: &[&str], cargo: Option<&str>, wh
     run.expect(10, &["interrupted before any test"])
 }
 
-/// A cargo that hangs in the call that has this option, in a compiler that removes its temporary file
+/// A cargo that hangs in the call that has this argument, in a compiler that removes its temporary file
 /// when it is told to end.
-fn before_the_tests(workshop: &Workshop, option: &str) -> Outcome {
+fn before_the_tests(workshop: &Workshop, argument: &str) -> Outcome {
     let desk = Desk::new(workshop, "clean")?;
     let (cargo, target) = (desk.file("cargo"), workshop.target_dir());
     let what = desk.file("hangs");
     let compiler =
         "trap \"rm \\$TMPDIR/object; exit\" TERM; touch $TMPDIR/object; while :; do sleep 0.1; done";
     let script = format!(
-        "#!/bin/sh\ncase \" $* \" in *\" {option} \"*) /bin/sh -c '{compiler}' {what}; exit;; esac\n\
+        "#!/bin/sh\ncase \" $* \" in *\" {argument} \"*) /bin/sh -c '{compiler}' {what}; exit;; esac\n\
          exec cargo \"$@\"\n"
     );
     std::fs::write(&cargo, script).map_err(|problem| problem.to_string())?;

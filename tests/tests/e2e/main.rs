@@ -7,9 +7,12 @@
 //! (`1-200`). Without privileges the trials fail: a
 //! test that did not run is no test that passed.
 
+mod action;
 mod bad_input;
 mod children;
+mod containers;
 mod descriptors;
+mod doctor;
 mod documents;
 mod exec;
 mod fixtures;
@@ -17,10 +20,13 @@ mod frees;
 mod inside;
 mod interrupt;
 mod ipc;
+mod kernel_bytes;
 mod left;
+mod mapped;
 mod nextest;
 mod parts;
 mod processes;
+mod raised;
 mod runner;
 mod selection;
 mod unprivileged;
@@ -49,8 +55,11 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 14] = [
+    let lists: [&[NamedTrial]; 20] = [
+        action::TRIALS,
         children::TRIALS,
+        containers::TRIALS,
+        doctor::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
         descriptors::TRIALS,
@@ -58,9 +67,12 @@ fn main() -> ExitCode {
         inside::TRIALS,
         interrupt::TRIALS,
         ipc::TRIALS,
+        kernel_bytes::TRIALS,
         left::TRIALS,
+        mapped::TRIALS,
         nextest::TRIALS,
         parts::TRIALS,
+        raised::TRIALS,
         runner::TRIALS,
         selection::TRIALS,
         unprivileged::TRIALS,

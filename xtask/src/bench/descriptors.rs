@@ -12,6 +12,9 @@ const NATIVE: &str = "native";
 const TRACED: &str = "cargo leakcheck";
 const OFF: &str = "cargo leakcheck --no-fds";
 const BESIDE: &str = "beside cargo leakcheck";
+const OBJECTS: &str = "cargo leakcheck --kernel-bytes";
+const REPORT: &str = "cargo leakcheck --kernel-report";
+const BESIDE_REPORT: &str = "beside cargo leakcheck --kernel-report";
 
 /// Measures both loops; `folder` is for files.
 pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Vec<Table>> {
@@ -30,15 +33,19 @@ fn table(tool: &Path, program: &Path, what: &str, title: String, repeats: usize)
         number(command.args(["leakcheck", "exec"]).args(options).arg("--").arg(program).args(arguments))
     };
     let native = || number(Command::new(program).args(arguments));
-    let beside = || {
-        let _run = Background::start(tool, program)?;
+    let beside = |options: &[&str]| {
+        let _run = Background::start(tool, options, program)?;
         native()
     };
     let rows = [
         Row { name: NATIVE, measure: Box::new(native), required: true },
         Row { name: TRACED, measure: Box::new(|| traced(&[])), required: true },
         Row { name: OFF, measure: Box::new(|| traced(&["--no-fds"])), required: true },
-        Row { name: BESIDE, measure: Box::new(beside), required: true },
+        Row { name: BESIDE, measure: Box::new(|| beside(&[])), required: true },
+        // What is asked for has no bar: it costs what it costs.
+        Row { name: OBJECTS, measure: Box::new(|| traced(&["--kernel-bytes", "0"])), required: true },
+        Row { name: REPORT, measure: Box::new(|| traced(&["--kernel-report"])), required: true },
+        Row { name: BESIDE_REPORT, measure: Box::new(|| beside(&["--kernel-report"])), required: true },
     ];
     Ok(Table::measure(title, "ns", &rows, repeats)?.bar(TRACED, NATIVE, 1.5).bar(BESIDE, NATIVE, 1.1))
 }
@@ -47,9 +54,9 @@ fn table(tool: &Path, program: &Path, what: &str, title: String, repeats: usize)
 struct Background(Child);
 
 impl Background {
-    fn start(tool: &Path, program: &Path) -> Result<Self> {
+    fn start(tool: &Path, options: &[&str], program: &Path) -> Result<Self> {
         let mut command = Command::new(tool);
-        command.args(["leakcheck", "exec", "--"]).arg(program).arg("wait");
+        command.args(["leakcheck", "exec"]).args(options).arg("--").arg(program).arg("wait");
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let mut run = Self(child);
         let output = run.0.stdout.take().ok_or("the run has no output")?;

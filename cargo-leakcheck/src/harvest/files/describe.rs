@@ -23,9 +23,8 @@ impl Describer {
 
     /// Kind and description, as in [`Descriptor`](crate::model::Descriptor).
     pub fn describe(&self, number: u32) -> (&'static str, String) {
-        let path = format!("/proc/{}/fd/{number}", self.process);
-        let link = std::fs::read_link(&path).unwrap_or_default();
-        let (kind, description) = by_link(&link.to_string_lossy());
+        let path = self.path(number);
+        let (kind, description) = by_link(&self.link(number));
         let described = match kind {
             "socket" => {
                 let socket = self.owner.as_ref().and_then(|owner| owner.borrow(number).ok());
@@ -39,6 +38,19 @@ impl Describer {
             _ => None,
         };
         (kind, described.unwrap_or(description))
+    }
+
+    /// Whether it is a socket.
+    pub fn is_socket(&self, number: u32) -> bool {
+        by_link(&self.link(number)).0 == "socket"
+    }
+
+    fn path(&self, number: u32) -> String {
+        format!("/proc/{}/fd/{number}", self.process)
+    }
+
+    fn link(&self, number: u32) -> String {
+        std::fs::read_link(self.path(number)).unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// A line of what the kernel tells of a descriptor.

@@ -4,6 +4,7 @@ use std::io;
 
 use leakcheck_common::ipc;
 
+use super::super::proc;
 use super::Object;
 use crate::model::IpcName;
 use crate::sys::Queues;
@@ -11,15 +12,19 @@ use crate::sys::Queues;
 /// `SHM_DEST` of `sys/shm.h`, among the permissions: removed, and gone when the last process detaches it.
 const REMOVED: u32 = 0o1000;
 
-/// All of it.
+/// All of it; POSIX queues only if there may be any: to list them takes longer than all the rest.
 ///
 /// # Errors
 /// A list cannot be read.
-pub fn objects() -> io::Result<Vec<Object>> {
+pub fn objects(maybe_queues: bool) -> io::Result<Vec<Object>> {
     let mut objects = Vec::new();
     for (list, kind) in [("shm", ipc::SHARED_MEMORY), ("sem", ipc::SEMAPHORES), ("msg", ipc::MESSAGES)] {
         // The kernel shows each who opens it the namespace of that thread.
-        objects.extend(system_v(kind, &std::fs::read_to_string(format!("/proc/sysvipc/{list}"))?));
+        let list = proc::contents(&format!("/proc/sysvipc/{list}"))?;
+        objects.extend(system_v(kind, &String::from_utf8_lossy(&list)));
+    }
+    if !maybe_queues {
+        return Ok(objects);
     }
     let queues = Queues::mount()?;
     for entry in std::fs::read_dir(queues.directory())? {

@@ -14,7 +14,7 @@ use super::places::Places;
 use crate::model::{IpcName, IpcObject};
 use crate::snapshot::Loss;
 use crate::sys;
-use crate::trace::{IpcCall, Process, ProcessRecord, Steering};
+use crate::trace::{IpcCall, Kernel, Process, ProcessRecord, Steering};
 
 /// Kinds, what they are called, and the functions that make them.
 const KINDS: [(u64, &str, &str); 6] = [
@@ -55,8 +55,9 @@ impl Found {
         match held.ipc() {
             None => {}
             Some(Ok(namespace)) => {
+                let maybe_queues = may_have_opened(steering, counters);
                 let listed =
-                    sys::in_ipc_namespace(namespace.as_fd(), listed::objects).and_then(|listed| listed);
+                    sys::in_ipc_namespace(namespace.as_fd(), || listed::objects(maybe_queues)).flatten();
                 match listed {
                     Ok(listed) => objects = listed,
                     Err(error) => losses.push(Loss::Ipc { reason: error.to_string() }),
@@ -85,17 +86,27 @@ impl Found {
         };
         let describe = |object: Object| {
             let call = self.calls.iter().find(|call| call.kind == object.kind && made(call, &object.name));
+            let call = call.filter(|call| !call.is_descendants);
             let (_, kind, function) = KINDS[object.kind as usize - 1];
             IpcObject {
                 kind: kind.into(),
                 name: object.name,
                 bytes: object.bytes,
-                call: call.map(|_| function.into()),
+                call: call.map(|call| if call.is_open { "open" } else { function }.into()),
                 stack: call.map(&mut stack),
             }
         };
         self.objects.into_iter().map(describe).collect()
     }
+}
+
+/// Whether a process may have opened a file in its window, or have started somebody who has. Who makes a POSIX
+/// queue opens it.
+fn may_have_opened(steering: &Steering, counters: &ProcessRecord) -> bool {
+    let kernel = steering.kernel();
+    let is_seen = matches!(kernel.and_then(Kernel::files), Some(Ok(_)))
+        && matches!(kernel.and_then(Kernel::started), Some(Ok(_)));
+    !is_seen || counters[process::FILES] > 0 || counters[process::STARTED] > 0
 }
 
 /// Whether a call has made the object of this name.

@@ -1,7 +1,7 @@
 //! What was left in the kernel.
 
 use super::*;
-use crate::model::{Descriptor, IpcName, IpcObject, LeftChild, LeftThread};
+use crate::model::{Descriptor, IpcName, IpcObject, LeftChild, LeftMapping, LeftThread};
 
 fn open(numbers: &[&[u32]]) -> Left<Vec<Frame>> {
     let descriptor = |numbers: &&[u32]| Descriptor {
@@ -11,6 +11,7 @@ fn open(numbers: &[&[u32]]) -> Left<Vec<Frame>> {
         call: "openat".into(),
         held_by: None,
         once: false,
+        bytes: None,
         stack: None,
     };
     Left { descriptors: numbers.iter().map(descriptor).collect(), ..Left::default() }
@@ -91,4 +92,72 @@ fn children_and_threads_are_counted_where_there_is_a_limit() {
     // The test's own limit comes before that for all.
     assert_eq!(judged(limits, [Some(0), Some(0)], 1, 2), Verdict::Clean);
     assert_eq!(judged([Some(0), None], [Some(9), None], 1, 1), leaks(&["1 child left (budget 0)"]));
+}
+
+#[test]
+fn what_descriptors_hold_is_said_if_all_is_known_and_judged_if_there_is_a_limit() {
+    let judged = |limit: Option<u64>, held: [Option<u64>; 2]| {
+        let mut left = open(&[&[3, 5], &[4]]);
+        left.descriptors.iter_mut().zip(held).for_each(|(descriptor, bytes)| descriptor.bytes = bytes);
+        let budget = Budget { fds: Some(3), kernel_bytes: limit, ..Budget::default() };
+        judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), &OPTIONS).verdict
+    };
+    let reason = "300 B held in the kernel by 3 descriptors (budget 299 B)";
+    assert_eq!(judged(None, [Some(200), Some(100)]), Verdict::Clean);
+    assert_eq!(judged(Some(300), [Some(200), Some(100)]), Verdict::Clean);
+    assert_eq!(judged(Some(299), [Some(200), Some(100)]), Verdict::Leaks(vec![reason.to_owned()]));
+    assert_eq!(judged(None, [Some(200), None]), Verdict::Clean);
+    assert_eq!(judged(Some(300), [Some(200), None]), Verdict::Incomplete(vec![Loss::KernelBytes]));
+
+    let said = |held: [Option<u64>; 2]| {
+        let mut left = open(&[&[3, 5], &[4]]);
+        left.descriptors.iter_mut().zip(held).for_each(|(descriptor, bytes)| descriptor.bytes = bytes);
+        judge(&none(), &Outcome::Passed, false, Vec::new(), left, Vec::new(), &OPTIONS).verdict
+    };
+    let leaks = |reason: &str| Verdict::Leaks(vec![reason.to_owned()]);
+    let known = "3 descriptors left open, holding 300 B in the kernel (budget 0)";
+    assert_eq!(said([Some(200), Some(100)]), leaks(known));
+    assert_eq!(said([Some(200), None]), leaks("3 descriptors left open (budget 0)"));
+}
+
+#[test]
+fn what_initializers_keep_holds_nothing_that_counts() {
+    let mut left = open(&[&[3], &[4]]);
+    // By the call stack, which `judge` looks at.
+    let frame =
+        Frame { function: Some("std::sync::once_lock::OnceLock<T>::initialize".into()), ..Frame::default() };
+    left.descriptors[0].stack = Some(vec![frame]);
+    left.descriptors[1].bytes = Some(5);
+    let budget = Budget { fds: Some(1), kernel_bytes: Some(5), ..Budget::default() };
+    let judged = judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), &OPTIONS);
+    assert_eq!((judged.verdict, judged.left.kernel_bytes()), (Verdict::Clean, Some(5)));
+}
+
+#[test]
+fn mapped_bytes_are_counted_where_there_is_a_limit() {
+    let mapping = |bytes, function: &str| LeftMapping {
+        kind: "anonymous".into(),
+        description: String::new(),
+        call: "mmap".into(),
+        count: 2,
+        bytes,
+        address: 0x1000,
+        once: false,
+        stack: Some(vec![Frame { function: Some(function.into()), ..Frame::default() }]),
+    };
+    let judged = |own: Option<u64>, for_all: Option<u64>| {
+        let budget = Budget { mapped_bytes: own, ..Budget::default() };
+        let options = JudgeOptions { mapped_bytes: for_all, ..OPTIONS };
+        // What an initializer keeps is reported only.
+        let mappings = vec![mapping(8192, "a::f"), mapping(4096, "a::g"), mapping(4096, "__pthread_once")];
+        let left = Left { mappings, ..Left::default() };
+        judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), &options).verdict
+    };
+    let leaks = |reason: &str| Verdict::Leaks(vec![reason.to_owned()]);
+    assert_eq!(judged(None, None), Verdict::Clean);
+    assert_eq!(judged(Some(12288), None), Verdict::Clean);
+    assert_eq!(judged(None, Some(12287)), leaks("12288 B left mapped in 4 mappings (budget 12287 B)"));
+    // The test's own limit comes before that for all.
+    assert_eq!(judged(Some(12288), Some(0)), Verdict::Clean);
+    assert_eq!(judged(Some(0), Some(12288)), leaks("12288 B left mapped in 4 mappings (budget 0 B)"));
 }

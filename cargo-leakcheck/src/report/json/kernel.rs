@@ -3,15 +3,22 @@
 use serde::Serialize;
 
 use super::{Site, StackFrame, View, frames, place};
-use crate::model::{Descriptor, Frame, IpcName, IpcObject, Judged, LeftChild, LeftThread, LeftTimer};
+use crate::model::{
+    Descriptor, Frame, IpcName, IpcObject, Judged, KernelTotals, LeftChild, LeftMapping, LeftThread,
+    LeftTimer,
+};
 
 #[derive(Serialize)]
 pub(super) struct Kernel<'a> {
+    bytes: Option<u64>,
     descriptors: Vec<Left<'a>>,
     ipc: Vec<Object<'a>>,
     children: Vec<Child<'a>>,
     threads: Vec<Thread<'a>>,
     timers: &'a [LeftTimer],
+    mappings: Vec<Mapped<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<&'a KernelTotals>,
 }
 
 #[derive(Serialize)]
@@ -22,6 +29,7 @@ struct Left<'a> {
     call: &'a str,
     held_by: Option<&'a str>,
     once: bool,
+    bytes: Option<u64>,
     #[serde(flatten)]
     from: From<'a>,
 }
@@ -60,7 +68,20 @@ struct Thread<'a> {
     now: Option<Vec<StackFrame<'a>>>,
 }
 
-/// Where it was opened or started.
+#[derive(Serialize)]
+struct Mapped<'a> {
+    kind: &'a str,
+    description: &'a str,
+    call: &'a str,
+    count: u64,
+    bytes: u64,
+    address: u64,
+    once: bool,
+    #[serde(flatten)]
+    from: From<'a>,
+}
+
+/// Where it was opened, started or mapped.
 #[derive(Serialize)]
 struct From<'a> {
     site: Option<Site<'a>>,
@@ -80,6 +101,7 @@ impl<'a> Kernel<'a> {
             call: &descriptor.call,
             held_by: descriptor.held_by.as_deref(),
             once: descriptor.once,
+            bytes: descriptor.bytes,
             from: from(&descriptor.stack),
         };
         let object = |object: &'a IpcObject<Vec<Frame>>| {
@@ -110,12 +132,25 @@ impl<'a> Kernel<'a> {
             from: from(&thread.stack),
             now: thread.now.as_deref().map(|now| frames(now, view)),
         };
+        let mapped = |mapping: &'a LeftMapping<Vec<Frame>>| Mapped {
+            kind: &mapping.kind,
+            description: &mapping.description,
+            call: &mapping.call,
+            count: mapping.count,
+            bytes: mapping.bytes,
+            address: mapping.address,
+            once: mapping.once,
+            from: from(&mapping.stack),
+        };
         Self {
+            bytes: judged.left.kernel_bytes(),
             descriptors: judged.left.descriptors.iter().map(left).collect(),
             ipc: judged.left.ipc.iter().map(object).collect(),
             children: judged.left.children.iter().map(child).collect(),
             threads: judged.left.threads.iter().map(thread).collect(),
             timers: &judged.left.timers,
+            mappings: judged.left.mappings.iter().map(mapped).collect(),
+            report: judged.left.totals.as_ref(),
         }
     }
 }

@@ -87,6 +87,7 @@ struct Test {
     duration_ns: u64,
     recorder: Option<String>,
     recorder_reason: Option<String>,
+    allocators: Vec<String>,
     budget: Budget,
     definitely_lost: Measure,
     indirectly_lost: Measure,
@@ -196,7 +197,8 @@ fn test(read: Test) -> Result<CheckedTest, String> {
     let Written { stdout, stderr, dropped_bytes } = read.output;
     let output = Output { stdout: stdout.into(), stderr: stderr.into(), dropped_bytes };
     let duration = Duration::from_nanos(read.duration_ns);
-    Ok(CheckedTest { test, outcome, duration, output, recorded_by, memory })
+    let allocators = read.allocators;
+    Ok(CheckedTest { test, outcome, duration, output, recorded_by, allocators, memory })
 }
 
 fn finding(read: Found) -> Finding<Vec<Frame>> {

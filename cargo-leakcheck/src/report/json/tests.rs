@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Descriptor, IpcName, IpcObject};
+use crate::model::{Descriptor, IpcName, IpcObject, KernelTotal, KernelTotals};
 use crate::options::Recorder;
 use crate::report::testing;
 use crate::snapshot::Before;
@@ -38,6 +38,7 @@ fn all() -> Vec<CheckedTest> {
         call: "epoll_create1".into(),
         held_by: Some("worker".into()),
         once: true,
+        bytes: Some(192),
         stack,
     };
     open.memory.left.descriptors = vec![descriptor(stack.clone()), descriptor(None)];
@@ -45,6 +46,15 @@ fn all() -> Vec<CheckedTest> {
         let call = call.map(Into::into);
         IpcObject { kind: "shared memory".into(), name, bytes: Some(4), call, stack }
     };
+    let total = KernelTotal {
+        call: Some("openat".into()),
+        place: "alloc_empty_file".into(),
+        bytes: 192,
+        objects: 1,
+        allocated_bytes: 384,
+        allocated_objects: 2,
+    };
+    open.memory.left.totals = Some(KernelTotals { totals: vec![total], lost: 1 });
     open.memory.files = Some(LeftFiles { count: 2, bytes: 10, paths: vec!["a".into(), "b/c".into()] });
     open.memory.left.ipc = vec![
         object(IpcName::Id { id: 3, key: 7 }, Some("shmget"), stack),
@@ -83,6 +93,7 @@ fn the_document_has_the_public_shape() {
         "package": "a", "binary": "a", "name": "leaks", "outcome": "passed", "exit_code": 0, "verdict": "leaks",
         "reasons": ["4096 B definitely lost in 1 block (budget 0 B)"], "counts": true, "duration_ns": 12_000_000,
         "recorder": "uprobe",
+        "allocators": ["glibc"],
         "budget": {"bytes": 0},
         "definitely_lost": {"bytes": 4096, "blocks": 1}, "indirectly_lost": {"bytes": 0, "blocks": 0},
         "possibly_lost": {"bytes": 0, "blocks": 0}, "still_reachable": {"bytes": 0, "blocks": 0}, "bad_frees": 0,
@@ -97,7 +108,7 @@ fn the_document_has_the_public_shape() {
                  "module": "/w/target/a-1", "address": 0x1000, "inlined": false, "own": true},
             ],
         }],
-        "kernel": {"descriptors": [], "ipc": [], "children": [], "threads": [], "timers": []}, "temporary_files": null, "losses": [], "output": {"stdout": "", "stderr": "", "dropped_bytes": 0},
+        "kernel": {"bytes": 0, "descriptors": [], "ipc": [], "children": [], "threads": [], "timers": [], "mappings": []}, "temporary_files": null, "losses": [], "output": {"stdout": "", "stderr": "", "dropped_bytes": 0},
     });
     assert_eq!(
         document,

@@ -10,6 +10,7 @@ use crate::harvest;
 use crate::model::{Outcome, Window};
 use crate::snapshot::{BadFree, Loss};
 use crate::sys::{self, Stop};
+use crate::trace::libraries::Libraries;
 use crate::trace::process::{Phase, Thread, Turn};
 use crate::trace::{Event, Traced, entry};
 
@@ -106,9 +107,12 @@ impl Follower<'_> {
         } else if process.libraries.is_some() {
             process.threads.insert(pid, Thread::new());
             process.phase = Phase::Running;
-            // The window of a child begins at its entry point, where a ledger can be told of it.
-            let in_window = process.window == Window::Process && process.child.is_none();
-            let ready = self.steering.add_process(pid, in_window).and_then(|()| entry::arm(process));
+            // The window of a child begins at its entry point, where a ledger can be told of it; that of a static
+            // executable where its C library is ready.
+            let is = |what: fn(&Libraries) -> bool| process.libraries.as_ref().is_some_and(what);
+            let (is_static, layers) = (is(Libraries::is_static), is(|libraries| libraries.layers));
+            let in_window = process.window == Window::Process && process.child.is_none() && !is_static;
+            let ready = self.steering.add_process(pid, in_window, layers).and_then(|()| entry::arm(process));
             if let Err(reason) = ready {
                 process.refused(reason);
             }

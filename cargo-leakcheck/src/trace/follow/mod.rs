@@ -208,16 +208,20 @@ impl<'a> Follower<'a> {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(errno) => return Err(Error::System { call: "poll".into(), source: errno.into() }),
         }
-        let readable = files[1..].iter().any(|file| file.any() == Some(true));
-        while let Ok(Some(_)) = self.signals.read_signal() {}
+        let is_ready = |file: &PollFd<'_>| file.any() == Some(true);
+        let (signalled, readable) = (is_ready(&files[0]), files[1..].iter().any(is_ready));
+        if signalled {
+            // Only one of a kind is pending: what they tell of is asked for after it.
+            let _ = self.signals.read_signal();
+        }
         if self.hands_on() {
-            if let Some(signal) = self.interrupts.take() {
+            if readable && let Some(signal) = self.interrupts.take() {
                 for test in self.tests.values() {
                     // It may have ended just now.
                     let _ = kill(test.pid, signal);
                 }
             }
-        } else if !self.interrupted && self.interrupts.requested() {
+        } else if !self.interrupted && readable && self.interrupts.requested() {
             self.interrupted = true;
             self.processes.values().for_each(|process| end(process.pid));
         }

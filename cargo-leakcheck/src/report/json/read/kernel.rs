@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::model::{Descriptor, Frame, IpcName, IpcObject, Left, LeftChild, LeftThread, LeftTimer};
+use crate::model::{
+    Descriptor, Frame, IpcName, IpcObject, KernelTotals, Left, LeftChild, LeftMapping, LeftThread, LeftTimer,
+};
 
 type Site = Option<serde_json::Value>;
 type Stack = Option<Vec<Frame>>;
@@ -10,11 +12,16 @@ type Stack = Option<Vec<Frame>>;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Kernel {
+    /// Follows from those of the descriptors.
+    #[serde(rename = "bytes")]
+    _bytes: Option<u64>,
     descriptors: Vec<Open>,
     ipc: Vec<Object>,
     children: Vec<Child>,
     threads: Vec<Thread>,
     timers: Vec<LeftTimer>,
+    mappings: Vec<Mapped>,
+    report: Option<KernelTotals>,
 }
 
 #[derive(Deserialize)]
@@ -26,6 +33,7 @@ struct Open {
     call: String,
     held_by: Option<String>,
     once: bool,
+    bytes: Option<u64>,
     #[serde(rename = "site")]
     _site: Site,
     stack: Stack,
@@ -68,6 +76,21 @@ struct Thread {
     now: Stack,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mapped {
+    kind: String,
+    description: String,
+    call: String,
+    count: u64,
+    bytes: u64,
+    address: u64,
+    once: bool,
+    #[serde(rename = "site")]
+    _site: Site,
+    stack: Stack,
+}
+
 impl From<Kernel> for Left<Vec<Frame>> {
     fn from(read: Kernel) -> Self {
         let descriptor = |read: Open| Descriptor {
@@ -77,6 +100,7 @@ impl From<Kernel> for Left<Vec<Frame>> {
             call: read.call,
             held_by: read.held_by,
             once: read.once,
+            bytes: read.bytes,
             stack: read.stack,
         };
         let object = |read: Object| IpcObject {
@@ -98,12 +122,24 @@ impl From<Kernel> for Left<Vec<Frame>> {
         };
         let thread =
             |read: Thread| LeftThread { id: read.id, name: read.name, stack: read.stack, now: read.now };
+        let mapping = |read: Mapped| LeftMapping {
+            kind: read.kind.into(),
+            description: read.description,
+            call: read.call.into(),
+            count: read.count,
+            bytes: read.bytes,
+            address: read.address,
+            once: read.once,
+            stack: read.stack,
+        };
         Self {
             descriptors: read.descriptors.into_iter().map(descriptor).collect(),
             ipc: read.ipc.into_iter().map(object).collect(),
             children: read.children.into_iter().map(child).collect(),
             threads: read.threads.into_iter().map(thread).collect(),
             timers: read.timers,
+            mappings: read.mappings.into_iter().map(mapping).collect(),
+            totals: read.report,
         }
     }
 }

@@ -1,0 +1,142 @@
+//! From what the tracer has seen of each test to a verdict, as tests end.
+
+use std::cmp::Reverse;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use crate::judge::weigh;
+use crate::model::{CheckedTest, Finding, Frame, Judged, Left, OwnCode, PlannedTest, Ran, TestName, Window};
+use crate::options::{JudgeOptions, Options};
+use crate::progress::Progress;
+use crate::snapshot::{Loss, Snapshot};
+use crate::symbolize::Symbolizer;
+use crate::trace::{Child, Event, Traced};
+use crate::{classify, judge};
+
+/// Analyses tests as they end; `finished` is told of each.
+pub fn analyse(
+    receiver: mpsc::Receiver<Event>,
+    mut symbolizer: Symbolizer,
+    own: &OwnCode,
+    options: &Options,
+    finished: &dyn Fn(&CheckedTest),
+    weighing: &dyn Fn(usize),
+    progress: &Progress,
+) -> Vec<CheckedTest> {
+    let mut checked: Vec<(usize, CheckedTest)> = Vec::new();
+    for event in receiver {
+        match event {
+            // A test that was cut short by the user's interrupt has no result.
+            Event::Finished(traced) | Event::Weighed(traced) if traced.interrupted => {}
+            Event::Finished(traced) => {
+                let number = traced.number;
+                let test = examine(*traced, &mut symbolizer, own, options, progress);
+                finished(&test);
+                progress.advance();
+                checked.push((number, test));
+            }
+            Event::Weigh { numbers, wanted } => {
+                let is_wanted = |number: &usize| {
+                    checked.iter().any(|(of, test)| of == number && weigh::is_wanted(&test.memory))
+                };
+                let numbers: Vec<usize> = numbers.into_iter().filter(is_wanted).collect();
+                weighing(numbers.len());
+                // If nobody receives, the tracer has panicked, and that is what shows.
+                drop(wanted.send(numbers));
+            }
+            Event::Weighed(traced) => {
+                let first = checked.iter_mut().find(|(number, _)| *number == traced.number);
+                if let Some((_, first)) = first.filter(|(_, first)| first.outcome == traced.ran.outcome) {
+                    let second = symbolizer.explain_left(&traced.ran.memory);
+                    weigh::take_over(&mut first.memory.left.descriptors, second.descriptors);
+                    let how = judging(&first.test, options);
+                    judge::judge_again(first, &how);
+                }
+            }
+            // Those were the tracer's own.
+            Event::Ready(_) | Event::ByUprobe { .. } | Event::Started { .. } => {}
+        }
+    }
+    checked.sort_by_key(|(number, _)| *number);
+    checked.into_iter().map(|(_, test)| test).collect()
+}
+
+/// From snapshots to a verdict: the pure stages.
+fn examine(
+    traced: Traced,
+    symbolizer: &mut Symbolizer,
+    own: &OwnCode,
+    options: &Options,
+    progress: &Progress,
+) -> CheckedTest {
+    let Ran { mut test, outcome, duration, output, recorded_by, allocators, mut memory } = traced.ran;
+    test.should_panic |= is_should_panic(&test, &output.stdout);
+    let files = memory.files.take();
+    let Explained { mut findings, left, mut losses } = explain(memory, symbolizer, options, progress);
+    for Child { process, snapshot } in traced.children {
+        let process: Arc<str> = own.shown(&process).into();
+        // Its descriptors and threads have ended with it, and IPC objects are in the test's namespace.
+        let child = explain(snapshot, symbolizer, options, progress);
+        findings
+            .extend(child.findings.into_iter().map(|it| Finding { process: Some(process.clone()), ..it }));
+        let loss = |loss| Loss::Child { process: process.clone(), loss: Box::new(loss) };
+        losses.extend(child.losses.into_iter().map(loss));
+    }
+    findings.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
+    let how = judging(&test, options);
+    let panics = test.should_panic;
+    let memory = judge::judge(&test.budget, &outcome, panics, findings, left, losses, &how);
+    let memory = Judged { files, ..memory };
+    Ran { test, outcome, duration, output, recorded_by, allocators, memory }
+}
+
+/// How a test is judged.
+fn judging(test: &PlannedTest, options: &Options) -> JudgeOptions {
+    // A program may have descriptors until it ends, as it may have blocks that it can still reach.
+    let none = (test.window == Window::TestBody).then_some(0);
+    JudgeOptions {
+        fds: options.judge.fds.or(none),
+        children: options.judge.children.or(none),
+        ..options.judge
+    }
+}
+
+/// What is known of one process.
+struct Explained {
+    findings: Vec<Finding<Vec<Frame>>>,
+    left: Left<Vec<Frame>>,
+    losses: Vec<Loss>,
+}
+
+fn explain(
+    mut snapshot: Snapshot,
+    symbolizer: &mut Symbolizer,
+    options: &Options,
+    progress: &Progress,
+) -> Explained {
+    let start = Instant::now();
+    let findings = classify::classify(&snapshot);
+    // The large part of it, which nobody needs any more.
+    drop((std::mem::take(&mut snapshot.blocks), std::mem::take(&mut snapshot.references)));
+    if options.report.timings {
+        progress.print(&timings(snapshot.taken_in, start.elapsed()));
+    }
+    let left = symbolizer.explain_left(&snapshot);
+    let findings = symbolizer.explain(&snapshot, findings);
+    Explained { findings, left, losses: snapshot.losses }
+}
+
+/// How long a leak check took, in microseconds, and the most memory that the tool has had so far.
+fn timings(harvest: Duration, classify: Duration) -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown").trim();
+    let (harvest, classify) = (harvest.as_micros(), classify.as_micros());
+    format!("leak check: {harvest} us to harvest, {classify} us to classify, peak memory {peak}\n")
+}
+
+/// libtest lists `#[should_panic]` tests like all others, but says so when it runs one.
+fn is_should_panic(test: &PlannedTest, stdout: &[u8]) -> bool {
+    let TestName::Listed(name) = &test.name else { return false };
+    let start = format!("test {name} - should panic");
+    stdout.split(|byte| *byte == b'\n').any(|line| line.starts_with(start.as_bytes()))
+}

@@ -1,0 +1,53 @@
+//! Being another user, and keeping some capabilities.
+
+use std::io;
+
+use nix::errno::Errno;
+use nix::unistd::{Gid, Uid, setresgid, setresuid};
+
+use super::capabilities::{Capabilities, Capability, capabilities, set_capabilities};
+
+/// The effective user's number.
+pub fn user() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
+/// Makes this process, which is root's and has one thread, that of a user. What remains of its privileges are
+/// those of `keep` that it had, for itself and for the program that it executes. Supplementary groups stay as
+/// they are.
+///
+/// # Errors
+/// The system refuses; then the process must not go on.
+pub fn become_user(user: u32, group: u32, keep: &[Capability]) -> io::Result<()> {
+    let keep: Capabilities = capabilities().of(keep);
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+    setresgid(group, group, group)?;
+    // SAFETY: the call takes numbers only. It is undone by `execve`.
+    Errno::result(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) })?;
+    setresuid(user, user, user)?;
+    set_capabilities(keep, true)?;
+    Ok(())
+}
+
+/// Keeps the capabilities that this thread has from being handed on to what it starts.
+///
+/// # Errors
+/// The system refuses.
+pub fn keep_capabilities_to_itself() -> io::Result<()> {
+    Ok(set_capabilities(capabilities(), false)?)
+}
+
+/// The process's file mode mask.
+pub fn file_mode_mask() -> u32 {
+    let mask = nix::sys::stat::umask(nix::sys::stat::Mode::empty());
+    nix::sys::stat::umask(mask);
+    mask.bits()
+}
+
+/// Sets it.
+pub fn set_file_mode_mask(mask: u32) {
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask));
+}
+
+/// The flag of `open` that refuses a symbolic link.
+pub const NO_FOLLOW: i32 = libc::O_NOFOLLOW;

@@ -1,0 +1,52 @@
+//! How large the kernel side's tables are made.
+
+use leakcheck_common::LOG_PAGE_WORDS;
+
+use crate::options::{KernelBytes, TraceOptions};
+
+/// Objects of a file, itself included.
+const OBJECTS: u32 = 4;
+/// Entries of the table of totals for each test that runs: system calls by places in the kernel.
+const TOTALS: u32 = 1 << 10;
+
+/// Entries of the tables whose sizes depend on the run; `records` says that the programs record allocations.
+pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32); 11] {
+    let pages = options.max_blocks / LOG_PAGE_WORDS as u32;
+    // With the ledger nobody writes to them.
+    let used = |entries: u32| if records { entries } else { 1 };
+    let wanted = |entries: u32, wanted: bool| if wanted { entries } else { 1 };
+    let objects = match options.kernel_bytes {
+        _ if options.kernel_report => options.max_files.saturating_mul(OBJECTS),
+        KernelBytes::Off => 1,
+        // It takes memory from the start, and most runs will not need it.
+        KernelBytes::IfLeft => options.max_files,
+        KernelBytes::Always => options.max_files.saturating_mul(OBJECTS),
+    };
+    [
+        ("BLOCKS", used(options.max_blocks)),
+        ("STACKS", used(options.max_stacks)),
+        ("THREADS", options.max_threads),
+        ("BAD_FREES", used(options.max_bad_frees)),
+        ("FILES", options.max_files),
+        // Also without anybody who looks there, something is written.
+        ("IPC", wanted(4 << 10, options.ipc)),
+        ("OBJECTS", objects),
+        ("TOTALS", wanted(TOTALS.saturating_mul(tests(options)), options.kernel_report)),
+        ("STARTED", wanted(options.max_threads, options.children)),
+        ("PROCESSES", processes(options)),
+        // Each process has its last pages half empty.
+        ("LOG", used(pages.saturating_mul(2).max(1 << 14))),
+    ]
+}
+
+/// Processes at a time: one for each test that runs, and some that are being removed. Of children there can
+/// be as many as of threads.
+fn processes(options: &TraceOptions) -> u32 {
+    let tests = tests(options).saturating_mul(2).saturating_add(64);
+    if options.follow_children { tests.max(options.max_threads) } else { tests }
+}
+
+/// Tests at a time.
+fn tests(options: &TraceOptions) -> u32 {
+    u32::try_from(options.jobs).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,126 @@
+//! Mappings: who has made them.
+//!
+//! What is mapped at a test's end is told by the kernel. Here is written down what that does not know: which calls
+//! of the C library's functions have made it in the window, from where, and where such mappings have ended since. The
+//! tool puts that in the order of time.
+
+use aya_ebpf::EbpfContext as _;
+use aya_ebpf::bindings::BPF_ANY;
+use aya_ebpf::helpers::bpf_get_attach_cookie;
+use aya_ebpf::helpers::generated::bpf_ktime_get_ns;
+use aya_ebpf::programs::ProbeContext;
+use leakcheck_common::{file, mapping, process, site};
+
+use crate::file::describe;
+use crate::maps::{Current, EMPTY_MAPPING, MAPPINGS, UNMAPPED};
+
+/// `MREMAP_DONTUNMAP` of `sys/mman.h`: what was there stays, empty.
+const DONT_UNMAP: u64 = 4;
+const PAGE: u64 = 4096;
+/// Results from here on are errors (include/linux/err.h).
+const FIRST_ERROR: u64 = -4095_i64 as u64;
+
+/// A function is behind its system call, where the registers still have its arguments.
+#[inline(always)]
+pub fn called(ctx: &ProbeContext) -> Option<()> {
+    let current = Current::get()?;
+    current.thread()?;
+    // SAFETY: the context is the one this program was called with.
+    let site = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+    // SAFETY: the registers are the context that the kernel passed to this program. The verifier wants each
+    // read at its own fixed offset; an ordinary read may become one at an offset that depends.
+    let [first, second, third, fourth, result] = unsafe {
+        let regs = ctx.regs;
+        [
+            &raw const (*regs).rdi,
+            &raw const (*regs).rsi,
+            &raw const (*regs).rdx,
+            &raw const (*regs).r10,
+            &raw const (*regs).rax,
+        ]
+        .map(|word| word.read_volatile())
+    };
+    if result >= FIRST_ERROR {
+        return None;
+    }
+    // SAFETY: a helper without arguments.
+    let now = unsafe { bpf_ktime_get_ns() };
+    match site {
+        site::MAPPED => begins(current, result, second, site | fourth << 32, now),
+        site::ATTACHED => begins(current, result, 0, site, now),
+        site::MOVED => {
+            if second > 0 && fourth & DONT_UNMAP == 0 {
+                ends(current, first, second, now);
+            }
+            begins(current, result, third, site, now)
+        }
+        site::UNMAPPED => ends(current, first, second, now),
+        site::DETACHED => ends(current, first, 0, now),
+        _ => None,
+    }
+}
+
+/// Something is mapped.
+#[inline(always)]
+fn begins(current: Current, address: u64, bytes: u64, call: u64, now: u64) -> Option<()> {
+    let key = [current.process.into(), address];
+    if !current.in_window() {
+        if current.counted(process::MAPPINGS) > 0 {
+            let _ = MAPPINGS.remove(&key);
+            let _ = UNMAPPED.insert(&key, &[now, whole_pages(bytes), 0], BPF_ANY.into());
+        }
+        return None;
+    }
+    current.count(process::MAPPINGS, 1);
+    if MAPPINGS.get_ptr(&key).is_none() {
+        // If this fails, the look-up does so as well.
+        let _ = MAPPINGS.insert(&key, EMPTY_MAPPING.get(0)?, BPF_ANY.into());
+    }
+    let Some(record) = MAPPINGS.get_ptr_mut(&key) else {
+        current.count(process::LOST_MAPPINGS, 1);
+        return None;
+    };
+    // SAFETY: nobody else has a reason to change the record before the caller knows the address.
+    let record = unsafe { &mut *record };
+    record[mapping::TIME] = now;
+    record[mapping::BYTES] = whole_pages(bytes);
+    record[mapping::CALL] = call;
+    // SAFETY: the record ends with so many words, which nobody else refers to.
+    let place = unsafe { &mut *record.as_mut_ptr().add(mapping::PLACE).cast::<[u64; file::WORDS]>() };
+    describe(current, place);
+    // An instruction that has not run yet: what is looked up is in front of it.
+    place[file::IP] += 1;
+    Some(())
+}
+
+/// What is mapped in a range has ended; no `bytes` are all that a mapping has. What is not noted here, because it is
+/// not sure or finds no room, the tool sees: nothing is mapped there at the end, unless something else is by then.
+#[inline(always)]
+fn ends(current: Current, address: u64, bytes: u64, now: u64) -> Option<()> {
+    if current.counted(process::MAPPINGS) == 0 {
+        return None;
+    }
+    let (bytes, thread) = (whole_pages(bytes), current.thread);
+    let key = [current.process.into(), address];
+    if let Some(record) = MAPPINGS.get_ptr(&key) {
+        // SAFETY: the map keeps the value for as long as the program runs.
+        let (mapped, maker) =
+            unsafe { ((*record)[mapping::BYTES], (*record)[mapping::PLACE + file::MAKER] >> 32) };
+        // Another thread's may have come there between the system call and now.
+        if maker == u64::from(thread) && mapped <= bytes {
+            let _ = MAPPINGS.remove(&key);
+        }
+        if mapped == bytes {
+            return None;
+        }
+    }
+    if bytes == 0 {
+        return None;
+    }
+    UNMAPPED.insert(&key, &[now, bytes, thread.into()], BPF_ANY.into()).ok()
+}
+
+#[inline(always)]
+fn whole_pages(bytes: u64) -> u64 {
+    bytes.wrapping_add(PAGE - 1) & !(PAGE - 1)
+}
