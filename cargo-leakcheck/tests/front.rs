@@ -17,16 +17,17 @@ use cargo_leakcheck::options::{Action, BuildOptions};
 use workspace::{Workspace, stdout};
 
 /// One line a test that plain `cargo test` would run.
+/// In nextest's order: by package, then the library, tests, and the other kinds.
 const LIST: &str = "\
 bundled-sys                 of_sys       default
 mac                         of_macro     default
 main-crate                  of_lib       default
 main-crate::api             parse_one    default
+main-crate::custom          custom       default
+main-crate::speaks          two words    default
 main-crate::bench/bench     of_bench     default
 main-crate::bin/tool        of_bin       default
-main-crate::custom          custom       default
 main-crate::example/tested  of_example   default
-main-crate::speaks          two words    default
 ";
 
 fn lines(text: &str) -> Vec<String> {

@@ -92,7 +92,9 @@ fn name(text: &str) -> String {
 #[test]
 fn the_public_options_are_those_of_the_help() {
     let mut shown = BTreeSet::new();
-    for command in [&[][..], &["doctor"], &["exec"], &["list"]] {
+    let commands =
+        [&[][..], &["doctor"], &["exec"], &["list"], &["nextest"], &["show-env"], &["report", "merge"]];
+    for command in commands {
         let words = [&["cargo-leakcheck", "leakcheck"], command, &["--help"]].concat();
         let Ok(Request::Print(help)) = parse(&words) else { panic!("{words:?} prints nothing") };
         let help = anstream::adapter::strip_str(&help).to_string();
