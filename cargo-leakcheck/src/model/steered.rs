@@ -153,10 +153,12 @@ mod tests {
         let no = || Availability::Unavailable { reason: "no".into() };
         for without_ebpf in [None, Some("x".to_owned())] {
             for children in [Availability::Checked, Availability::Off, no()] {
-                for ipc in [Availability::Checked, no()] {
+                for other in [Availability::Checked, no()] {
                     let steered = Steered {
                         without_ebpf: without_ebpf.clone(),
-                        ipc,
+                        objects: other.clone(),
+                        ipc: other.clone(),
+                        mappings: other,
                         children: children.clone(),
                         ..Steered::default()
                     };

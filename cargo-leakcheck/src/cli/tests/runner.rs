@@ -78,3 +78,36 @@ fn a_runner_gets_the_options_that_were_given() {
         other => panic!("{other:?}"),
     }
 }
+
+/// One of many processes has no summary to write.
+#[test]
+fn a_runner_tells_github_nothing_unless_it_is_asked_to() {
+    let told = |line: &[&str]| {
+        let line = [line, &["--", "/t/a"]].concat();
+        parse_in(&line, &[("GITHUB_ACTIONS", "true")]).unwrap().report.github.is_some()
+    };
+    assert!(told(&["exec"]) && told(&["nextest"]));
+    assert!(!told(&["exec", "--runner"]));
+    assert!(told(&["exec", "--runner", "--github", "always"]));
+    match options(&["nextest", "--github", "always", "--threads", "2", "run"]).action {
+        Action::Nextest { runner, .. } => assert_eq!(runner.join(" "), "--threads 2"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Tests may be, programs not.
+#[test]
+fn a_runners_tests_are_run_once_more_for_what_descriptors_hold() {
+    let when = |line: &[&str]| options(&[line, &["--", "/t/a"]].concat()).trace.kernel_bytes;
+    assert_eq!(when(&["exec", "--runner"]), KernelBytes::IfLeft);
+    assert_eq!(when(&["exec"]), KernelBytes::Off);
+}
+
+/// What only starts others, which see to it themselves, and what traces nothing.
+#[test]
+fn nobody_is_raised_who_does_not_trace() {
+    assert!(options(&["exec", "--runner", "--", "/t/a"]).sudo);
+    for line in [&["nextest", "run"][..], &["show-env"], &["report", "merge", "a.json"], &["list"]] {
+        assert!(!options(line).sudo, "{line:?}");
+    }
+}

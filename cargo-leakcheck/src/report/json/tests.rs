@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Descriptor, IpcName, IpcObject, KernelTotal, KernelTotals};
+use crate::model::{Descriptor, IpcName, IpcObject, KernelTotal, KernelTotals, LeftMapping};
 use crate::options::Recorder;
 use crate::report::testing;
 use crate::snapshot::Before;
@@ -54,6 +54,16 @@ fn all() -> Vec<CheckedTest> {
         allocated_bytes: 384,
         allocated_objects: 2,
     };
+    open.memory.left.mappings = vec![LeftMapping {
+        kind: "anonymous".into(),
+        description: String::new(),
+        call: "mmap".into(),
+        count: 2,
+        bytes: 8192,
+        address: 0x7000_0000_0000,
+        once: false,
+        stack: stack.clone(),
+    }];
     open.memory.left.totals = Some(KernelTotals { totals: vec![total], lost: 1 });
     open.memory.files = Some(LeftFiles { count: 2, bytes: 10, paths: vec!["a".into(), "b/c".into()] });
     open.memory.left.ipc = vec![
