@@ -11,8 +11,6 @@ use crate::options::BuildOptions;
 /// The functions, as `rustc` mangles their names behind that of their crate.
 const FUNCTIONS: [&str; 4] =
     ["12___rust_alloc", "14___rust_dealloc", "14___rust_realloc", "19___rust_alloc_zeroed"];
-/// That which may do nothing at all: the optimizer must not know, or it leaves out the calls.
-const MAY_DO_NOTHING: &str = FUNCTIONS[1];
 
 /// The flags; none if the compiler's own names of these functions cannot be found out, as before Rust 1.87.
 pub fn flags(options: &BuildOptions, config: &Config, target: &TargetTriple) -> Vec<String> {
@@ -23,9 +21,8 @@ pub fn flags(options: &BuildOptions, config: &Config, target: &TargetTriple) -> 
     let Some(crate_name) = directory.and_then(|directory| crate_name(Path::new(directory.trim()))) else {
         return Vec::new();
     };
-    let all = FUNCTIONS.map(|name| (name, "noinline")).into_iter().chain([(MAY_DO_NOTHING, "optnone")]);
-    all.map(|(name, attribute)| format!("-Cllvm-args=-force-attribute={crate_name}{name}:{attribute}"))
-        .collect()
+    let flag = |name| format!("-Cllvm-args=-force-attribute={crate_name}{name}:noinline");
+    FUNCTIONS.into_iter().map(flag).collect()
 }
 
 /// The mangled name of the crate `__rustc`, which differs between compilers, out of std's library `alloc`, which

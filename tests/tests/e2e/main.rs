@@ -7,6 +7,7 @@
 //! (`1-200`). Without privileges the trials fail: a
 //! test that did not run is no test that passed.
 
+mod allocators;
 mod bad_input;
 mod children;
 mod descriptors;
@@ -46,7 +47,8 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 11] = [
+    let lists: [&[NamedTrial]; 12] = [
+        allocators::TRIALS,
         children::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
