@@ -8,6 +8,7 @@
 //! test that did not run is no test that passed.
 
 mod action;
+mod allocators;
 mod bad_input;
 mod children;
 mod containers;
@@ -52,8 +53,9 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 17] = [
+    let lists: [&[NamedTrial]; 18] = [
         action::TRIALS,
+        allocators::TRIALS,
         children::TRIALS,
         containers::TRIALS,
         doctor::TRIALS,
