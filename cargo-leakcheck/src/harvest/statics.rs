@@ -63,7 +63,6 @@ impl Statics {
 }
 
 #[cfg(test)]
-#[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, of which some have one")]
 mod tests {
     use super::*;
 
