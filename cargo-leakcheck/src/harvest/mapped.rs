@@ -169,7 +169,6 @@ fn owned(calls: &[MapCall]) -> BTreeMap<usize, Vec<Range<u64>>> {
 }
 
 #[cfg(test)]
-#[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, of which some have one")]
 mod tests {
     use super::*;
 
