@@ -76,8 +76,9 @@ pub fn describe(current: Current, record: &mut [u64; file::WORDS]) {
     record[file::SP] = sp;
     record[file::FP] = fp;
     record[file::COPIED] = 0;
-    // Near the end of a stack there may be less.
-    for words in [file::COPY_WORDS, file::COPY_WORDS / 4] {
+    // Near the end of a stack there may be less, and above there may be pages that were never touched. The
+    // return address is there in any case.
+    for words in [file::COPY_WORDS, file::COPY_WORDS / 4, file::COPY_WORDS / 16, 1] {
         let copy = record[file::COPY..].as_mut_ptr().cast::<c_void>();
         // SAFETY: there is room for so many words; the helper checks where they come from.
         if unsafe { bpf_probe_read_user(copy, (words * 8) as u32, sp as *const c_void) } == 0 {

@@ -69,6 +69,8 @@ pub struct Test {
     /// Why that was not the run's first choice.
     #[serde(default)]
     pub recorder_reason: Option<String>,
+    /// Its allocators, by name.
+    pub allocators: Vec<String>,
     /// Sums over the findings.
     pub definitely_lost: Measure,
     /// As above.

@@ -148,15 +148,21 @@ impl Workshop {
     /// Compiles a program of `fixtures/programs` with the C compiler, each time in a folder of its
     /// own: trials run side by side.
     pub fn compile(&self, name: &str, flags: &[&str]) -> Result<Utf8PathBuf, String> {
+        self.compile_by("cc", name, flags)
+    }
+
+    /// The same by a compiler of that name.
+    pub fn compile_by(&self, compiler: &str, name: &str, flags: &[&str]) -> Result<Utf8PathBuf, String> {
         static PROGRAMS: AtomicUsize = AtomicUsize::new(0);
         let number = PROGRAMS.fetch_add(1, Ordering::Relaxed);
         let directory = self.path().join("bin").join(number.to_string());
         fs::create_dir_all(&directory).map_err(|problem| problem.to_string())?;
         let program = directory.join(name);
         let source = self.fixtures().join("programs").join(format!("{name}.c"));
-        let mut command = Command::new("cc");
-        command.args(["-g", "-O0", "-fno-omit-frame-pointer"]).args(flags);
-        command.arg(&source).arg("-o").arg(&program);
+        let mut command = Command::new(compiler);
+        command.args(["-g", "-O0", "-fno-omit-frame-pointer"]);
+        // What a library is needed for comes before it.
+        command.arg(&source).args(flags).arg("-o").arg(&program);
         let output = command.output().map_err(|problem| format!("{command:?}: {problem}"))?;
         if !output.status.success() {
             return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)));

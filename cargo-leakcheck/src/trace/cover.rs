@@ -80,10 +80,9 @@ impl Found {
         let rusts = rust.as_ref().map(|rust| format!("Rust's blocks come from {}", rust.name));
         // One that wraps std's own is seen by the ledger as well; of others too few blocks are, before a body.
         let may_wrap = window == Window::TestBody;
-        let hidden = inlined.filter(|_| !may_wrap);
         let unseen = other.clone().or_else(|| rusts.clone().filter(|_| !may_wrap)).or_else(|| passes.clone());
         let sites = named.into_iter().chain(rust).flat_map(|allocator| allocator.sites).collect();
-        Self { names, libraries, sites, others, because: other.or(rusts).or(passes), unseen, hidden }
+        Self { names, libraries, sites, others, because: other.or(rusts).or(passes), unseen, hidden: inlined }
     }
 }
 
@@ -214,7 +213,6 @@ impl Prepared {
         names.push(own.name.clone());
         names.dedup();
         let heap = if others.is_empty() && code.has_glibc_malloc() { Heap::Glibc } else { Heap::Other };
-        let is_program = body.is_empty();
         let mut sites = body;
         let exit = code.function("exit");
         let exit = exit.and_then(|exit| code.file_offset(code.cheapest(exit)));
@@ -237,8 +235,7 @@ impl Prepared {
             recorded_by: RecordedBy::Uprobe {
                 because: (self.recorder != Recorder::Uprobe).then_some(because),
             },
-            // Too few blocks before a body show it as well.
-            unseen: inlined.filter(|_| is_program),
+            unseen: inlined,
             names,
             heap,
             layers: true,
@@ -316,7 +313,9 @@ pub(super) fn rust_of(code: &Code, unknown: bool) -> (Option<Allocator>, Option<
             let why = "may have been made part of their callers by the optimizer";
             (
                 None,
-                Some(format!("Rust's blocks come from {name}, whose functions {why}; build it without LTO")),
+                Some(format!(
+                    "Rust's blocks come from {name}, whose functions {why}; test it without optimization"
+                )),
             )
         }
         _ => (None, None),

@@ -52,7 +52,6 @@ fn are_named(workshop: &Workshop) -> Outcome {
         "freed first:\n    at children::main",
         "/debug/children replace: the process replaced itself",
         "/debug/alone: allocator not covered: the executable is statically linked",
-        "/debug/allocator: allocator not covered: mimalloc is linked in",
     ];
     run.expect(10, &said)?;
     let junit = std::fs::read_to_string(desk.file("junit.xml")).map_err(|problem| problem.to_string())?;

@@ -16,8 +16,6 @@ pub const TRIALS: &[NamedTrial] = &[
     ("exec::failing_program", failing_program),
     ("exec::below_exit", below_exit),
     ("exec::stripped_program", stripped_program),
-    ("exec::static_program", static_program),
-    ("exec::other_allocator", other_allocator),
     ("exec::daemon_is_ended", daemon_is_ended),
     ("exec::killed_as_a_thread_ends", killed_as_a_thread_ends),
     ("exec::missing_program", missing_program),
@@ -114,25 +112,6 @@ fn stripped_program(workshop: &Workshop) -> Outcome {
         return Err(format!("{test:?}\n{}", run.describe()));
     }
     run.expect(2, &[])
-}
-
-/// Nothing can be preloaded into it: an error or an incomplete verdict, never "clean".
-fn static_program(workshop: &Workshop) -> Outcome {
-    let program = workshop.compile("static_linked", &["-static"])?;
-    let run = workshop.run(&["exec", "--", program.as_str()], &[])?;
-    run.expect(if run.code == 11 { 11 } else { 10 }, &["static"])
-}
-
-/// An allocator that is not traced makes a verdict incomplete, never "clean".
-fn other_allocator(workshop: &Workshop) -> Outcome {
-    let program = workshop.compile("other_allocator", &[])?;
-    workshop
-        .run(&["exec", "--", program.as_str()], &[])?
-        .expect(10, &["allocator not covered", "mimalloc"])?;
-    let program = workshop.compile("own_malloc", &["-fno-builtin"])?;
-    workshop
-        .run(&["exec", "--", program.as_str()], &[])?
-        .expect(10, &["allocator not covered", "another malloc"])
 }
 
 /// What leaves the process group and the session of a test is ended with the run.

@@ -8,6 +8,7 @@
 //! test that did not run is no test that passed.
 
 mod action;
+mod allocators;
 mod bad_input;
 mod children;
 mod containers;
@@ -55,8 +56,9 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 20] = [
+    let lists: [&[NamedTrial]; 21] = [
         action::TRIALS,
+        allocators::TRIALS,
         children::TRIALS,
         containers::TRIALS,
         doctor::TRIALS,

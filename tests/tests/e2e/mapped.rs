@@ -38,7 +38,7 @@ fn of_a_program(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("mapped", &[])?;
     for (options, code, verdict, words) in [
         (&[][..], 0, "clean", "/mapped.c:8)"),
-        (&["--mapped-bytes", "61440"], 0, "clean", "61440 B mapped  anonymous  by mmap at "),
+        (&["--mapped-bytes", "61440"], 0, "clean", "(61440 B left mapped at "),
         (&["--mapped-bytes", "0"], 2, "leaks", "61440 B left mapped in 1 mapping (budget 0 B)"),
     ] {
         let (run, test) = exec_with(workshop, options, &[program.as_str(), "65536"])?;

@@ -130,7 +130,8 @@ impl<'a> Opened<'a> {
             Descriptor {
                 held_by: None,
                 once: false,
-                bytes: None,
+                // Its file was there before.
+                bytes: Some(0),
                 numbers,
                 kind: kind.into(),
                 description,

@@ -30,7 +30,8 @@ pub fn are_settled(steering: &Steering, account: Option<&Started>, test: Pid, si
     let may_change = |look: &Look| match look.state {
         State::Ending => look.parent == test,
         State::Running => look.parent != test,
-        State::Zombie => false,
+        // What the tracer has not yet waited for is its parent's only after that.
+        State::Zombie => look.is_ours,
     };
     if since.elapsed() > PATIENCE {
         return true;

@@ -22,6 +22,8 @@ pub enum State {
 pub struct Look {
     /// How far it is.
     pub state: State,
+    /// It is traced by this process.
+    pub is_ours: bool,
     /// Its parent.
     pub parent: Pid,
     /// Its name.
@@ -38,6 +40,7 @@ impl Look {
         if look.state == State::Running && (is_killed(id) || is_kept()) {
             look.state = State::Ending;
         }
+        look.is_ours = look.state == State::Zombie && is_traced_by(id, Pid::this());
         Some(look)
     }
 
@@ -55,7 +58,7 @@ impl Look {
             _ if alone && field(9)? & EXITING != 0 => State::Ending,
             _ => State::Running,
         };
-        Some(Self { state, parent: Pid::from_raw(field(4)? as i32), name: name.to_owned() })
+        Some(Self { state, is_ours: false, parent: Pid::from_raw(field(4)? as i32), name: name.to_owned() })
     }
 }
 
@@ -67,6 +70,13 @@ fn is_killed(id: Pid) -> bool {
 /// Whether a process has told the kernel that it will not wait for its children.
 pub fn ignores_children(id: Pid) -> bool {
     has_signal(id, &["SigIgn:"], libc::SIGCHLD)
+}
+
+/// Whether one process traces another.
+fn is_traced_by(id: Pid, tracer: Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let traced_by = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    traced_by.is_some_and(|by| by.trim() == tracer.to_string())
 }
 
 /// Whether a signal is in one of the masks in `/proc/PID/status`.
