@@ -181,6 +181,7 @@ mod tests {
         let bad_frees = findings.iter().filter(|finding| finding.0 == "double_free").count();
         serde_json::from_value(serde_json::json!({
             "binary": "random", "name": "random", "outcome": outcome, "verdict": verdict,
+            "allocators": ["glibc"],
             "definitely_lost": sum("definitely_lost"), "indirectly_lost": sum("indirectly_lost"),
             "possibly_lost": sum("possibly_lost"), "still_reachable": sum("still_reachable"),
             "bad_frees": bad_frees, "findings": list, "losses": [],
