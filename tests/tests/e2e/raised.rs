@@ -17,6 +17,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("raised::only_the_tracer", only_the_tracer),
     ("raised::not_asked_for", not_asked_for),
     ("raised::password", password),
+    ("raised::not_for_other_programs", not_for_other_programs),
     ("raised::interrupt", interrupt),
     ("raised::memory", memory),
 ];
@@ -175,6 +176,21 @@ fn password(workshop: &Workshop) -> Outcome {
     let output = command.output().map_err(|problem| problem.to_string())?;
     let run = Run::new(format!("{command:?}"), output);
     run.expect(11, &["not allowed to load ebpf programs", "a password is required", "--require-ebpf"])
+}
+
+/// What is no test takes a runner's place, without sudo before it: sudo would be another process.
+fn not_for_other_programs(workshop: &Workshop) -> Outcome {
+    let user = User::new(workshop, "runner", Sudo::Free)?;
+    let mut command = user.command(workshop.tool()?.as_str());
+    command.args(["leakcheck", "exec", "--runner", "--", "/bin/sh", "-c", "echo $$"]);
+    let tool = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let tool = tool.map_err(|problem| problem.to_string())?;
+    let id = tool.id();
+    let output = tool.wait_with_output().map_err(|problem| problem.to_string())?;
+    match String::from_utf8_lossy(&output.stdout).trim() == id.to_string() && output.stderr.is_empty() {
+        true => Ok(()),
+        false => Err(format!("process {id}: {output:?}")),
+    }
 }
 
 /// sudo hands signals on, as the tool does to a program, whose end by one is a failure; nobody is left behind.
