@@ -75,7 +75,7 @@ pub(crate) fn family(frame: &Frame) -> Option<&str> {
         let module = path.rsplit('/').next().unwrap_or(path);
         Some(module.find(".so").map_or(module, |end| &module[..end]))
     } else if allocates(name) {
-        Some("the allocator")
+        Some(THE_ALLOCATOR)
     } else if name.starts_with("test::") || is_toolchain_file(file) && file.contains("/library/test/") {
         Some("libtest")
     } else if file.contains("/include/c++/") || file.contains("/libstdc++-v3/") {
@@ -86,6 +86,9 @@ pub(crate) fn family(frame: &Frame) -> Option<&str> {
         None
     }
 }
+
+/// The family of functions that allocate.
+pub(crate) const THE_ALLOCATOR: &str = "the allocator";
 
 /// Whether the crate of a Rust path is the toolchain's or an allocator's. The crate of
 /// `<type as trait>::method` is the type's or the trait's: the code is foreign only if both are.

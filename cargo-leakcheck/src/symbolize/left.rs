@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Symbolizer, family};
+use super::{Symbolizer, THE_ALLOCATOR, family};
 use crate::model::{Descriptor, Frame, IpcObject, Left, LeftChild, LeftMapping, LeftThread};
 use crate::snapshot::Snapshot;
 
@@ -63,7 +63,9 @@ impl Symbolizer {
 fn is_own_call(stack: &[Frame]) -> bool {
     let function = stack.first().map(|frame| frame.address);
     let caller = stack.iter().find(|frame| Some(frame.address) != function);
+    // An allocator that is linked in has functions of any name below those that programs call.
     caller.is_none_or(|frame| family(frame).is_none())
+        && stack.iter().all(|frame| family(frame) != Some(THE_ALLOCATOR))
 }
 
 /// Whether a thread that is here is not about to end, or to begin.
@@ -118,6 +120,11 @@ mod tests {
         assert!(!is_own_call(&stack(("pthread_create", "/usr/lib/libc.so.6"))));
         assert!(!is_own_call(&stack(("std::sys::pal::unix::stack_overflow::imp::get_stack", "test"))));
         assert!(!is_own_call(&stack(("_rjem_je_pages_map", "test"))));
+        // A static function of an allocator that is linked in, below one that is known.
+        let mut below = stack(("os_pages_map", "test"));
+        assert!(is_own_call(&below));
+        below[2].function = Some("_rjem_mallocx".into());
+        assert!(!is_own_call(&below));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use crate::model::{Finding, Frame, Measure, OwnCode};
 use crate::snapshot::{CallStack, Mapping, Snapshot};
-pub(crate) use foreign::family;
+pub(crate) use foreign::{THE_ALLOCATOR, family};
 use module::Module;
 pub use own::site;
 

@@ -119,6 +119,8 @@ pub struct Process {
     pub control: Option<u64>,
     /// When all of its threads had come to their exits.
     pub exited: Option<Instant>,
+    /// When it was looked last, what it leaves running was not about to change.
+    pub settled: bool,
     /// It is looked for what it leaves running, and that is ended.
     pub seeks_left: bool,
     /// What could not be seen.
@@ -158,6 +160,7 @@ impl Process {
             ledger: ledger.cloned(),
             control: None,
             exited: None,
+            settled: false,
             seeks_left: false,
             losses: uncovered.map(|reason| Loss::Allocator { reason }).into_iter().collect(),
             snapshot: None,

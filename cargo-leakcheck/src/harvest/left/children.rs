@@ -25,8 +25,16 @@ const ROUNDS: usize = 1000;
 
 type Placed = (LeftChild<usize>, Option<FileRecord>);
 
-/// Whether it is clear what a test that began to end at `since` leaves: whatever is about to end has ended.
-pub fn are_settled(steering: &Steering, account: Option<&Started>, test: Pid, since: Instant) -> bool {
+/// Whether it is clear what a test that began to end at `since` leaves: whatever is about to end has ended. It must
+/// be so twice, `before` says whether it was: between taking the signal that kills it and beginning to end a
+/// process looks as any other.
+pub fn are_settled(
+    steering: &Steering,
+    account: Option<&Started>,
+    test: Pid,
+    since: Instant,
+    before: &mut bool,
+) -> bool {
     let may_change = |look: &Look| match look.state {
         State::Ending => look.parent == test,
         State::Running => look.parent != test,
@@ -37,7 +45,11 @@ pub fn are_settled(steering: &Steering, account: Option<&Started>, test: Pid, si
         return true;
     }
     let children = list(steering, account, test);
-    !children.into_iter().filter_map(|child| Look::at(child.id)).any(|look| may_change(&look))
+    if children.is_empty() {
+        return true;
+    }
+    let settled = !children.into_iter().filter_map(|child| Look::at(child.id)).any(|look| may_change(&look));
+    settled & std::mem::replace(before, settled)
 }
 
 /// Those that are left, sorted by their ids, and where each was started.

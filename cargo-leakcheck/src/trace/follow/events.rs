@@ -178,7 +178,7 @@ impl Follower<'_> {
             return;
         }
         let since = *process.exited.get_or_insert_with(Instant::now);
-        if process.seeks_left && !harvest::is_settled(self.steering, owner, since) {
+        if process.seeks_left && !harvest::is_settled(self.steering, owner, since, &mut process.settled) {
             return;
         }
         self.steering.ending(process);
