@@ -21,11 +21,24 @@ const CRATES: [&str; 14] = [
 ];
 
 /// Beginnings of function names of allocators.
-const ALLOCATORS: [&str; 10] =
-    ["__rust_", "__rdl_", "__rg_", "je_", "_rjem_", "mi_", "_mi_", "tc_", "operator new", "operator delete"];
+const ALLOCATORS: [&str; 12] = [
+    "__rust_alloc",
+    "__rust_dealloc",
+    "__rust_realloc",
+    "__rdl_",
+    "__rg_",
+    "je_",
+    "_rjem_",
+    "mi_",
+    "_mi_",
+    "tc_",
+    "operator new",
+    "operator delete",
+];
 
 /// Beginnings of function names of runtimes.
-const RUNTIMES: [&str; 6] = ["__gnu_cxx::", "__cxa_", "__libc_", "_dl_", "_Unwind_", "rust_begin_"];
+const RUNTIMES: [&str; 7] =
+    ["__gnu_cxx::", "__cxa_", "__libc_", "_dl_", "_Unwind_", "rust_begin_", "__rust_"];
 
 /// Where threads and processes start, as static binaries have it.
 const STARTS: [&str; 3] = ["_start", "start_thread", "clone3"];
@@ -80,7 +93,7 @@ pub(crate) fn family(frame: &Frame) -> Option<&str> {
         Some("libtest")
     } else if file.contains("/include/c++/") || file.contains("/libstdc++-v3/") {
         Some("libstdc++")
-    } else if is_toolchain_file(file) || is_rust_foreign(name) {
+    } else if is_toolchain_file(file) || is_rust_foreign(name) || name.starts_with("__rust_") {
         Some("std")
     } else {
         None

@@ -120,6 +120,10 @@ mod tests {
         assert!(!is_own_call(&stack(("pthread_create", "/usr/lib/libc.so.6"))));
         assert!(!is_own_call(&stack(("std::sys::pal::unix::stack_overflow::imp::get_stack", "test"))));
         assert!(!is_own_call(&stack(("_rjem_je_pages_map", "test"))));
+        // What catches panics around every thread is no allocator.
+        let mut thread = stack(("own::map", "test"));
+        thread[2].function = Some("__rust_try".into());
+        assert!(is_own_call(&thread));
         // A static function of an allocator that is linked in, below one that is known.
         let mut below = stack(("os_pages_map", "test"));
         assert!(is_own_call(&below));
