@@ -220,7 +220,7 @@ pub struct RunArgs {
     /// Bytes that such descriptors may hold in the kernel, unless a test has a limit of its own [default: none]
     #[arg(long, value_name = "N", conflicts_with = "no_fds")]
     pub kernel_bytes: Option<u64>,
-    /// Do not say what descriptors hold in the kernel; a test that leaves any is otherwise run once more for it
+    /// Do not say what descriptors hold in the kernel; a test that leaves too many is otherwise run once more for it
     #[arg(long, conflicts_with = "kernel_bytes")]
     pub no_kernel_bytes: bool,
     /// Show what the kernel has allocated for each test, by system call and place, and not freed at its end

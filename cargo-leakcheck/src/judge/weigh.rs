@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::model::{Descriptor, Frame, Judged};
+use crate::model::{Descriptor, Frame, Judged, Verdict};
 
 type Opened = Descriptor<Vec<Frame>>;
 
-/// Whether a second run would say more of a test than is known.
+/// Whether a second run would say more of a test that leaks than is known. What a test may leave is not weighed.
 pub fn is_wanted(first: &Judged) -> bool {
-    first.left.descriptors.iter().any(|descriptor| !descriptor.once && descriptor.bytes.is_none())
+    matches!(first.verdict, Verdict::Leaks(_))
+        && first.left.descriptors.iter().any(|descriptor| !descriptor.once && descriptor.bytes.is_none())
 }
 
 /// Takes over what the same descriptors of a second run hold: those of one kind that one call has made at one place. Where

@@ -91,8 +91,9 @@ pub fn list_of_process(program: BorrowedFd<'_>, process: Pid) -> std::io::Result
     // SAFETY: the attributes point to nothing.
     let list = unsafe { bpf(BPF_ITER_CREATE, &mut attributes) }?;
     // SAFETY: as above.
-    let mut list = File::from(unsafe { OwnedFd::from_raw_fd(list) });
-    let mut bytes = Vec::new();
-    list.read_to_end(&mut bytes)?;
+    let list = File::from(unsafe { OwnedFd::from_raw_fd(list) });
+    // With room, and as something that has no size, it is read in few calls.
+    let mut bytes = Vec::with_capacity(4096);
+    list.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

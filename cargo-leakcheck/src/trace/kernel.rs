@@ -63,7 +63,7 @@ impl Kernel {
     /// # Errors
     /// No privileges, or the kernel refuses the programs or the tables.
     pub fn load(options: &TraceOptions, records: bool) -> Result<Self> {
-        let mut loaded = object::load(&sizes::of_tables(options, records))?;
+        let mut loaded = object::load(&sizes::of_tables(options, records), records)?;
         // Before any table is taken: the instructions have the numbers of their descriptors.
         let (accounts, links) = Accounts::new(options, &mut loaded);
         let object::Loaded { programs, mut tables, .. } = loaded;
