@@ -61,6 +61,10 @@ pub fn called(ctx: &ProbeContext) -> Option<()> {
 }
 
 /// Something is mapped.
+/// How often the table is asked for room. For large records the kernel keeps one or two in reserve for each
+/// processor, and gets more in an interrupt of its own (kernel/bpf/memalloc.c).
+const TRIES: usize = 64;
+
 #[inline(always)]
 fn begins(current: Current, address: u64, bytes: u64, call: u64, now: u64) -> Option<()> {
     let key = [current.process.into(), address];
@@ -72,9 +76,12 @@ fn begins(current: Current, address: u64, bytes: u64, call: u64, now: u64) -> Op
         return None;
     }
     current.count(process::MAPPINGS, 1);
-    if MAPPINGS.get_ptr(&key).is_none() {
-        // If this fails, the look-up does so as well.
-        let _ = MAPPINGS.insert(&key, EMPTY_MAPPING.get(0)?, BPF_ANY.into());
+    for _ in 0..TRIES {
+        if MAPPINGS.get_ptr(&key).is_some()
+            || MAPPINGS.insert(&key, EMPTY_MAPPING.get(0)?, BPF_ANY.into()).is_ok()
+        {
+            break;
+        }
     }
     let Some(record) = MAPPINGS.get_ptr_mut(&key) else {
         current.count(process::LOST_MAPPINGS, 1);
