@@ -6,14 +6,14 @@
 use core::ffi::c_void;
 
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::bindings::{BPF_ANY, pt_regs, seq_file};
+use aya_ebpf::bindings::{pt_regs, seq_file};
 use aya_ebpf::helpers::generated::{
     bpf_get_current_task_btf, bpf_probe_read_user, bpf_seq_write, bpf_task_pt_regs,
 };
 use aya_ebpf::programs::RawTracePointContext;
 use leakcheck_common::{file, process};
 
-use crate::maps::{Current, EMPTY_FILE, FILE_MARK_WORDS, FILE_MARKS, FILE_SITES, FILES};
+use crate::maps::{Current, EMPTY_FILE, FILE_MARK_WORDS, FILE_MARKS, FILE_SITES, FILES, put};
 use crate::shared;
 
 /// Records the file that is being made, if a thread makes it in its window. What is known of another one
@@ -55,7 +55,7 @@ pub fn made(ctx: &RawTracePointContext) -> Option<()> {
     maker.count(process::FILES, 1);
     if FILES.get_ptr(&address).is_none() {
         // If this fails, the look-up does so as well.
-        let _ = FILES.insert(&address, EMPTY_FILE.get(0)?, BPF_ANY.into());
+        put(&FILES, &address, EMPTY_FILE.get(0)?);
     }
     match FILES.get_ptr_mut(&address) {
         // SAFETY: the address is that of the running thread's own new object: nobody else changes its record.

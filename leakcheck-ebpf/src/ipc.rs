@@ -15,7 +15,7 @@ use aya_ebpf::programs::ProbeContext;
 use leakcheck_common::{file, ipc, process, site};
 
 use crate::file::describe;
-use crate::maps::{Current, EMPTY_IPC, IPC};
+use crate::maps::{Current, EMPTY_IPC, IPC, put};
 
 /// `IPC_CREAT` and `IPC_EXCL` of `sys/ipc.h`.
 const IPC_CREAT: u64 = 0o1000;
@@ -96,7 +96,7 @@ fn enter(ctx: &ProbeContext, current: Current, kind: u64, calling: &[u64; 2]) ->
 #[inline(always)]
 fn start(current: Current, calling: &[u64; 2]) -> Option<&'static mut [u64; ipc::WORDS]> {
     // If this fails, the look-up does so as well.
-    let _ = IPC.insert(calling, EMPTY_IPC.get(0)?, BPF_ANY.into());
+    put(&IPC, calling, EMPTY_IPC.get(0)?);
     let Some(record) = IPC.get_ptr_mut(calling) else {
         current.count(process::LOST_IPC_CALLS, 1);
         return None;

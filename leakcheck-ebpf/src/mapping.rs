@@ -5,14 +5,13 @@
 //! tool puts that in the order of time.
 
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::bindings::BPF_ANY;
 use aya_ebpf::helpers::bpf_get_attach_cookie;
 use aya_ebpf::helpers::generated::bpf_ktime_get_ns;
 use aya_ebpf::programs::ProbeContext;
 use leakcheck_common::{file, mapping, process, site};
 
 use crate::file::describe;
-use crate::maps::{Current, EMPTY_MAPPING, MAPPINGS, UNMAPPED};
+use crate::maps::{Current, EMPTY_MAPPING, MAPPINGS, UNMAPPED, put};
 
 /// `MREMAP_DONTUNMAP` of `sys/mman.h`: what was there stays, empty.
 const DONT_UNMAP: u64 = 4;
@@ -61,27 +60,20 @@ pub fn called(ctx: &ProbeContext) -> Option<()> {
 }
 
 /// Something is mapped.
-/// How often the table is asked for room. For large records the kernel keeps one or two in reserve for each
-/// processor, and gets more in an interrupt of its own (kernel/bpf/memalloc.c).
-const TRIES: usize = 64;
-
 #[inline(always)]
 fn begins(current: Current, address: u64, bytes: u64, call: u64, now: u64) -> Option<()> {
     let key = [current.process.into(), address];
     if !current.in_window() {
         if current.counted(process::MAPPINGS) > 0 {
             let _ = MAPPINGS.remove(&key);
-            let _ = UNMAPPED.insert(&key, &[now, whole_pages(bytes), 0], BPF_ANY.into());
+            put(&UNMAPPED, &key, &[now, whole_pages(bytes), 0]);
         }
         return None;
     }
     current.count(process::MAPPINGS, 1);
-    for _ in 0..TRIES {
-        if MAPPINGS.get_ptr(&key).is_some()
-            || MAPPINGS.insert(&key, EMPTY_MAPPING.get(0)?, BPF_ANY.into()).is_ok()
-        {
-            break;
-        }
+    if MAPPINGS.get_ptr(&key).is_none() {
+        // If this fails, the look-up does so as well.
+        put(&MAPPINGS, &key, EMPTY_MAPPING.get(0)?);
     }
     let Some(record) = MAPPINGS.get_ptr_mut(&key) else {
         current.count(process::LOST_MAPPINGS, 1);
@@ -124,7 +116,7 @@ fn ends(current: Current, address: u64, bytes: u64, now: u64) -> Option<()> {
     if bytes == 0 {
         return None;
     }
-    UNMAPPED.insert(&key, &[now, bytes, thread.into()], BPF_ANY.into()).ok()
+    put(&UNMAPPED, &key, &[now, bytes, thread.into()]).then_some(())
 }
 
 #[inline(always)]

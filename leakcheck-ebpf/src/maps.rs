@@ -1,6 +1,6 @@
 //! The tables, and who is running.
 
-use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_pidns_info};
+use aya_ebpf::bindings::{BPF_ANY, BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_pidns_info};
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_ebpf::macros::map;
@@ -136,6 +136,16 @@ pub static PID_NAMESPACE: Array<[u64; 2]> = Array::with_max_entries(1, 0);
 #[unsafe(no_mangle)]
 #[used]
 static ABI: u32 = leakcheck_common::ABI_VERSION;
+
+/// How often a table is asked for room. Of large records the kernel keeps one or two in reserve for each
+/// processor, and gets more in an interrupt of its own (kernel/bpf/memalloc.c).
+const TRIES: usize = 64;
+
+/// Puts a value into a table, in place of another one; whether there was room for it.
+#[inline(always)]
+pub fn put<K, V>(table: &HashMap<K, V>, key: &K, value: &V) -> bool {
+    (0..TRIES).any(|_| table.insert(key, value, BPF_ANY.into()).is_ok())
+}
 
 /// The running process and thread.
 #[derive(Clone, Copy)]

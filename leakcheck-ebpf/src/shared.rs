@@ -3,13 +3,13 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
+use aya_ebpf::bindings::BPF_NOEXIST;
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::{bpf_get_current_pid_tgid, bpf_ktime_get_ns, bpf_probe_read_user_str};
 use leakcheck_common::{file as file_words, ipc, process, started};
 
 use crate::file;
-use crate::maps::{Current, EMPTY_IPC, IPC, STARTED};
+use crate::maps::{Current, EMPTY_IPC, IPC, STARTED, put};
 
 /// Numbers of system calls (arch/x86/entry/syscalls/syscall_64.tbl).
 const OPEN: u64 = 2;
@@ -52,7 +52,7 @@ pub fn opens(maker: Current) -> Option<()> {
     }
     // The key of a call that has no kind: one of the C library's functions may be in flight.
     let own = [u64::from(owner.process) | ipc::CALLING << 32, ids & 0xffff_ffff];
-    let _ = IPC.insert(&own, EMPTY_IPC.get(0)?, BPF_ANY.into());
+    put(&IPC, &own, EMPTY_IPC.get(0)?);
     // SAFETY: the map keeps the value for as long as the program runs.
     let record = unsafe { &mut *IPC.get_ptr_mut(&own)? };
     let room = record[ipc::NAME..].as_mut_ptr().cast::<c_void>();

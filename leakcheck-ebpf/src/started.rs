@@ -6,14 +6,13 @@
 use core::ffi::c_void;
 
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::bindings::BPF_ANY;
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_ebpf::helpers::generated::bpf_get_current_pid_tgid;
 use aya_ebpf::programs::RawTracePointContext;
 use leakcheck_common::{file as file_words, layout, process, started};
 
 use crate::file;
-use crate::maps::{Current, EMPTY_FILE, LAYOUT, PID_NAMESPACE, STARTED};
+use crate::maps::{Current, EMPTY_FILE, LAYOUT, PID_NAMESPACE, STARTED, put};
 
 /// Levels of process id namespaces (`MAX_PID_NS_LEVEL`), with the outermost one.
 const LEVELS: u64 = 33;
@@ -58,7 +57,7 @@ pub fn starts(ctx: &RawTracePointContext) -> Option<()> {
         None => EMPTY_FILE.get(0)?,
     };
     // If this fails, the look-up may find an older record of the id, which is as wrong as none.
-    if STARTED.insert(&id, from, BPF_ANY.into()).is_err() {
+    if !put(&STARTED, &id, from) {
         let _ = STARTED.remove(&id);
         account.count(process::LOST_STARTED, 1);
         return None;

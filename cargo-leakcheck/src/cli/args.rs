@@ -85,6 +85,20 @@ pub struct SelectArgs {
     pub libtest: Vec<OsString>,
 }
 
+/// What is built for, and where.
+#[derive(Debug, Default, Args)]
+pub struct PlaceArgs {
+    /// Build for this target
+    #[arg(long, value_name = "TRIPLE")]
+    pub target: Vec<String>,
+    /// Build in `leakcheck` below this directory [default: cargo's own target directory]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub target_dir: Option<Utf8PathBuf>,
+    /// Path to Cargo.toml
+    #[arg(long, value_name = "PATH")]
+    pub manifest_path: Option<OsString>,
+}
+
 /// Flags that go to `cargo test` as they are.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Selection and build, as in cargo test")]
@@ -143,15 +157,8 @@ pub struct CargoArgs {
     /// Build with this profile
     #[arg(long, value_name = "NAME")]
     pub profile: Option<OsString>,
-    /// Build for this target
-    #[arg(long, value_name = "TRIPLE")]
-    pub target: Vec<String>,
-    /// Build in `leakcheck` below this directory [default: cargo's own target directory]
-    #[arg(long, value_name = "DIRECTORY")]
-    pub target_dir: Option<Utf8PathBuf>,
-    /// Path to Cargo.toml
-    #[arg(long, value_name = "PATH")]
-    pub manifest_path: Option<OsString>,
+    #[command(flatten)]
+    pub place: PlaceArgs,
     /// Number of compilers at a time
     #[arg(long, value_name = "N")]
     pub build_jobs: Option<OsString>,

@@ -10,7 +10,7 @@ use crate::options::BuildOptions;
 pub fn build(cargo: CargoArgs, color: Option<WhenArg>, surroundings: Surroundings) -> BuildOptions {
     let mut shared = Vec::new();
     let pair = |flag: &str, value: OsString| [OsString::from(flag), value];
-    shared.extend(cargo.manifest_path.map(|path| pair("--manifest-path", path)).into_iter().flatten());
+    shared.extend(cargo.place.manifest_path.map(|path| pair("--manifest-path", path)).into_iter().flatten());
     shared.extend(cargo.config.iter().flat_map(|value| pair("--config", value.into())));
     shared.extend(cargo.unstable.into_iter().flat_map(|value| pair("-Z", value)));
     for (given, flag) in
@@ -44,7 +44,7 @@ pub fn build(cargo: CargoArgs, color: Option<WhenArg>, surroundings: Surrounding
         (cargo.example, "--example"),
         (cargo.bench, "--bench"),
         (cargo.features, "--features"),
-        (cargo.target.iter().map(OsString::from).collect(), "--target"),
+        (cargo.place.target.iter().map(OsString::from).collect(), "--target"),
         (cargo.profile.into_iter().collect(), "--profile"),
         (cargo.build_jobs.into_iter().collect(), "--jobs"),
     ] {
@@ -67,8 +67,8 @@ pub fn build(cargo: CargoArgs, color: Option<WhenArg>, surroundings: Surrounding
         cargo_args: all,
         metadata_args: shared,
         with_dependencies: false,
-        target_dir: cargo.target_dir,
-        targets: cargo.target,
+        target_dir: cargo.place.target_dir,
+        targets: cargo.place.target,
         configs: cargo.config,
     }
 }

@@ -125,8 +125,8 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
         }
         Some(Command::ShowEnv(show)) => {
             let (trace, judge, report) = run(&show.run, None, &surroundings);
-            let ShowEnvArgs { target, target_dir, manifest_path, export_prefix: export, .. } = show;
-            let cargo = CargoArgs { target, target_dir, manifest_path, ..CargoArgs::default() };
+            let ShowEnvArgs { place, export_prefix: export, .. } = show;
+            let cargo = CargoArgs { place, ..CargoArgs::default() };
             let build = build(cargo, None, surroundings);
             let runner = given.map(runner::options).unwrap_or_default();
             let action = Action::ShowEnv { build, runner, export };

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 
-use super::args::{RunArgs, WhenArg};
+use super::args::{PlaceArgs, RunArgs, WhenArg};
 
 #[derive(Debug, Args)]
 pub struct ExecArgs {
@@ -61,15 +61,8 @@ pub struct ShowEnvArgs {
     /// Put `export` before each
     #[arg(long)]
     pub export_prefix: bool,
-    /// Build for this target
-    #[arg(long, value_name = "TRIPLE")]
-    pub target: Vec<String>,
-    /// Build in `leakcheck` below this directory [default: cargo's own target directory]
-    #[arg(long, value_name = "DIRECTORY")]
-    pub target_dir: Option<Utf8PathBuf>,
-    /// Path to Cargo.toml
-    #[arg(long, value_name = "PATH")]
-    pub manifest_path: Option<OsString>,
+    #[command(flatten)]
+    pub place: PlaceArgs,
     #[command(flatten)]
     pub run: RunArgs,
 }

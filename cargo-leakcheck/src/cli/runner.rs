@@ -77,9 +77,9 @@ pub fn cargo_args(arguments: &[OsString]) -> CargoArgs {
         }
         let Some(value) = value.or_else(|| rest.next()) else { break };
         match name {
-            "--target" => found.target.push(value.to_owned()),
-            "--target-dir" => found.target_dir = Some(value.into()),
-            "--manifest-path" => found.manifest_path = Some(value.into()),
+            "--target" => found.place.target.push(value.to_owned()),
+            "--target-dir" => found.place.target_dir = Some(value.into()),
+            "--manifest-path" => found.place.manifest_path = Some(value.into()),
             _ => found.config.push(value.to_owned()),
         }
     }

@@ -20,7 +20,7 @@ mod statics;
 mod totals;
 
 pub use left::{end_children, is_settled};
-pub use proc::{contents, is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
+pub use proc::{is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
 
 use std::collections::BTreeSet;
 use std::time::Instant;

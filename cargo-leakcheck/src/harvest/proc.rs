@@ -1,29 +1,11 @@
 //! What `/proc` says of a process.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 
 use nix::unistd::Pid;
 
 use crate::snapshot::Mapping;
-
-/// The contents of a file that the kernel makes up as it is read, and whose size it does not tell: in few
-/// calls, since each may have it begin anew.
-///
-/// # Errors
-/// It cannot be read.
-pub fn contents(path: &str) -> io::Result<Vec<u8>> {
-    /// More than most have.
-    const ROOM: usize = 1 << 14;
-    let mut contents = Vec::with_capacity(ROOM);
-    // Limited, or `File` asks for the size.
-    File::open(path)?.take(u64::MAX).read_to_end(&mut contents)?;
-    Ok(contents)
-}
-
-fn text(path: &str) -> io::Result<String> {
-    Ok(String::from_utf8_lossy(&contents(path)?).into_owned())
-}
+use crate::sys::{status, text};
 
 /// What is mapped in the address space of a thread.
 ///
@@ -53,16 +35,12 @@ fn parse(line: &str) -> Option<Mapping> {
 
 /// The process that a thread belongs to.
 pub fn process_of(thread: Pid) -> Option<Pid> {
-    let status = text(&format!("/proc/{thread}/status")).ok()?;
-    let id = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    Some(Pid::from_raw(id.trim().parse().ok()?))
+    Some(Pid::from_raw(status(thread, "Tgid")?.parse().ok()?))
 }
 
 /// The process whose child a thread's process is.
 pub fn parent_of(thread: Pid) -> Option<Pid> {
-    let status = text(&format!("/proc/{thread}/status")).ok()?;
-    let id = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-    Some(Pid::from_raw(id.trim().parse().ok()?))
+    Some(Pid::from_raw(status(thread, "PPid")?.parse().ok()?))
 }
 
 /// The threads of a process.

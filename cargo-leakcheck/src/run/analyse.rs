@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::snapshot::{Loss, Snapshot};
 use crate::symbolize::Symbolizer;
 use crate::trace::{Child, Event, Traced};
-use crate::{classify, judge};
+use crate::{classify, judge, sys};
 
 /// Analyses tests as they end; `finished` is told of each.
 pub fn analyse(
@@ -128,8 +128,7 @@ fn explain(
 
 /// How long a leak check took, in microseconds, and the most memory that the tool has had so far.
 fn timings(harvest: Duration, classify: Duration) -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown").trim();
+    let peak = sys::status("self", "VmHWM").unwrap_or_else(|| "unknown".to_owned());
     let (harvest, classify) = (harvest.as_micros(), classify.as_micros());
     format!("leak check: {harvest} us to harvest, {classify} us to classify, peak memory {peak}\n")
 }

@@ -16,6 +16,7 @@ use nix::unistd::{Pid, getpid};
 use signal_hook::flag::register_usize;
 use signal_hook::low_level::pipe;
 
+use super::procfs::status;
 use super::ptrace::wait_any;
 use crate::error::{Error, Result};
 
@@ -177,9 +178,8 @@ fn readable(descriptors: &[BorrowedFd<'_>], limit: Duration) -> bool {
 
 /// The mask of signals that are ignored: bit 0 is signal 1.
 fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    let mask = status("self", "SigIgn");
+    mask.and_then(|mask| u64::from_str_radix(&mask, 16).ok()).unwrap_or(0)
 }
 
 /// The tool's children, those that have ended and were not waited for included.
@@ -187,10 +187,6 @@ fn children() -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let own = getpid().to_string();
-    let is_child = |id: &Pid| {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
-        parent.is_some_and(|parent| parent.trim() == own)
-    };
+    let is_child = |id: &Pid| status(id, "PPid").is_some_and(|parent| parent == own);
     ids.map(Pid::from_raw).filter(is_child).collect()
 }

@@ -28,7 +28,7 @@ const BREAKPOINT: u64 = 0xcc;
 pub fn arm(process: &mut Process) -> Result<(), String> {
     let libraries = process.libraries.as_ref().ok_or("the binary is not covered")?;
     let path = format!("/proc/{}/auxv", process.pid);
-    let vector = harvest::contents(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let vector = sys::contents(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
     let words: Vec<u64> = vector
         .chunks_exact(8)
         .map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("chunks of 8")))

@@ -159,6 +159,23 @@ fn do_without(error: Error, options: &TraceOptions) -> Result<String> {
     }
 }
 
+/// What is checked with eBPF.
+fn steered(kernel: Option<&Kernel>, prepared: &prepare::Prepared, ipc: Availability) -> Steered {
+    let unless = |available, unseen: Option<&str>| match (available, unseen) {
+        (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
+        (available, _) => available,
+    };
+    Steered {
+        without_ebpf: None,
+        descriptors: available(kernel.and_then(Kernel::files)),
+        objects: available(kernel.and_then(Kernel::objects)),
+        ipc,
+        ipc_calls: unless(available(kernel.and_then(Kernel::ipc_calls)), prepared.ipc_unseen()),
+        children: available(kernel.and_then(Kernel::started)),
+        mappings: unless(available(kernel.and_then(Kernel::map_calls)), prepared.mappings_unseen()),
+    }
+}
+
 /// Whether a part of the kernel side can be used.
 fn available<T>(part: Option<&std::result::Result<T, String>>) -> Availability {
     match part {
@@ -217,20 +234,7 @@ pub fn run(
             if weigh::from_the_start(tests, options) {
                 steering.start_objects();
             }
-            let kernel = steering.kernel();
-            let descriptors = available(kernel.and_then(Kernel::files));
-            let ipc_calls = match (available(kernel.and_then(Kernel::ipc_calls)), prepared.ipc_unseen()) {
-                (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
-                (available, _) => available,
-            };
-            let children = available(kernel.and_then(Kernel::started));
-            let objects = available(kernel.and_then(Kernel::objects));
-            let mappings = match (available(kernel.and_then(Kernel::map_calls)), prepared.mappings_unseen()) {
-                (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
-                (available, _) => available,
-            };
-            let without_ebpf = None;
-            let steered = Steered { without_ebpf, descriptors, objects, ipc, ipc_calls, children, mappings };
+            let steered = steered(steering.kernel(), &prepared, ipc);
             if options.require_ebpf {
                 whole(&steered)?;
             }

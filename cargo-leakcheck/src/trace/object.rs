@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use aya::maps::MapData;
-use aya_obj::{EbpfSectionKind, Object, ProgramSection};
+use aya_obj::generated::bpf_map_type;
+use aya_obj::{EbpfSectionKind, Map, Object, ProgramSection};
 use object::{Object as _, ObjectSection as _};
 
 use super::btf::{Btf, Parameter};
@@ -35,11 +36,11 @@ pub struct Loaded {
 /// # Errors
 /// No privileges, or the kernel refuses something.
 pub fn check() -> Result<()> {
-    const TABLES: [&str; 11] = [
-        "BLOCKS", "STACKS", "THREADS", "LOG", "FILES", "IPC", "STARTED", "OBJECTS", "TOTALS", "MAPPINGS",
-        "UNMAPPED",
-    ];
-    load_those(&TABLES.map(|table| (table, 1)), |program| program == "exit").map(drop)
+    const HASHES: [bpf_map_type; 2] =
+        [bpf_map_type::BPF_MAP_TYPE_HASH, bpf_map_type::BPF_MAP_TYPE_PERCPU_HASH];
+    // Arrays are as large as the programs need them.
+    let may_be_small = |map: &Map| HASHES.iter().any(|kind| *kind as u32 == map.map_type());
+    load_those(|_, map| may_be_small(map).then_some(1), |program| program == "exit").map(drop)
 }
 
 /// Loads the programs and makes the tables, with `sizes` as their entries; programs that record allocations
@@ -49,10 +50,12 @@ pub fn check() -> Result<()> {
 /// No privileges, or the kernel refuses something.
 pub fn load(sizes: &[(&str, u32)], records: bool) -> Result<Loaded> {
     const RECORD: [&str; 4] = ["allocate", "allocated", "deallocate", "outer"];
-    load_those(sizes, |program| records || !RECORD.contains(&program))
+    let size = |name: &str| sizes.iter().find(|(sized, _)| *sized == name).map(|(_, entries)| *entries);
+    load_those(|name, _| size(name), |program| records || !RECORD.contains(&program))
 }
 
-fn load_those(sizes: &[(&str, u32)], wanted: impl Fn(&str) -> bool) -> Result<Loaded> {
+/// `size` says how many entries a table is to have, if not as many as the object says.
+fn load_those(size: impl Fn(&str, &Map) -> Option<u32>, wanted: impl Fn(&str) -> bool) -> Result<Loaded> {
     check_version()?;
     let invalid = |error: &dyn std::error::Error| Error::Kernel {
         what: "read the committed eBPF object".into(),
@@ -69,8 +72,8 @@ fn load_those(sizes: &[(&str, u32)], wanted: impl Fn(&str) -> bool) -> Result<Lo
         if map.section_kind() == EbpfSectionKind::Rodata {
             continue;
         }
-        if let Some((_, entries)) = sizes.iter().find(|(sized, _)| *sized == name) {
-            map.set_max_entries(*entries);
+        if let Some(entries) = size(&name, &map) {
+            map.set_max_entries(entries);
         }
         let table = MapData::create(map.clone(), &name, None)
             .map_err(|error| refused(&format!("make table {name}"), &error))?;

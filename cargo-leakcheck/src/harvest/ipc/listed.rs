@@ -4,10 +4,9 @@ use std::io;
 
 use leakcheck_common::ipc;
 
-use super::super::proc;
 use super::Object;
 use crate::model::IpcName;
-use crate::sys::Queues;
+use crate::sys::{self, Queues};
 
 /// `SHM_DEST` of `sys/shm.h`, among the permissions: removed, and gone when the last process detaches it.
 const REMOVED: u32 = 0o1000;
@@ -20,8 +19,7 @@ pub fn objects(maybe_queues: bool) -> io::Result<Vec<Object>> {
     let mut objects = Vec::new();
     for (list, kind) in [("shm", ipc::SHARED_MEMORY), ("sem", ipc::SEMAPHORES), ("msg", ipc::MESSAGES)] {
         // The kernel shows each who opens it the namespace of that thread.
-        let list = proc::contents(&format!("/proc/sysvipc/{list}"))?;
-        objects.extend(system_v(kind, &String::from_utf8_lossy(&list)));
+        objects.extend(system_v(kind, &sys::text(&format!("/proc/sysvipc/{list}"))?));
     }
     if !maybe_queues {
         return Ok(objects);

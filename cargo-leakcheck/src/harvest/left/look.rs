@@ -3,6 +3,8 @@
 use nix::sys::ptrace::getsiginfo;
 use nix::unistd::Pid;
 
+use crate::sys;
+
 /// `PF_EXITING` of include/linux/sched.h.
 const EXITING: u64 = 4;
 
@@ -33,8 +35,7 @@ pub struct Look {
 impl Look {
     /// At a process; none that is no more.
     pub fn at(id: Pid) -> Option<Self> {
-        let text = std::fs::read(format!("/proc/{id}/stat")).ok()?;
-        let mut look = Self::parse(&String::from_utf8_lossy(&text))?;
+        let mut look = Self::parse(&sys::text(&format!("/proc/{id}/stat")).ok()?)?;
         // One that is traced is kept at its exit before it has the flag.
         let is_kept = || getsiginfo(id).is_ok_and(|info| info.si_code >> 8 == libc::PTRACE_EVENT_EXIT);
         if look.state == State::Running && (is_killed(id) || is_kept()) {
@@ -74,14 +75,12 @@ pub fn ignores_children(id: Pid) -> bool {
 
 /// Whether one process traces another.
 fn is_traced_by(id: Pid, tracer: Pid) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    let traced_by = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
-    traced_by.is_some_and(|by| by.trim() == tracer.to_string())
+    sys::status(id, "TracerPid").is_some_and(|by| by == tracer.to_string())
 }
 
 /// Whether a signal is in one of the masks in `/proc/PID/status`.
 fn has_signal(id: Pid, masks: &[&str], signal: i32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let status = sys::text(&format!("/proc/{id}/status")).unwrap_or_default();
     let mut values = status.lines().filter_map(|line| {
         let mask = masks.iter().find_map(|mask| line.strip_prefix(mask))?;
         u64::from_str_radix(mask.trim(), 16).ok()

@@ -2,14 +2,13 @@
 
 use nix::unistd::Pid;
 
-use super::super::proc;
 use crate::model::LeftTimer;
+use crate::sys;
 
 /// Those that it has not deleted.
 pub fn of(process: Pid) -> Vec<LeftTimer> {
     // Kernels without checkpoints have no such list.
-    let timers = proc::contents(&format!("/proc/{process}/timers")).unwrap_or_default();
-    parse(&String::from_utf8_lossy(&timers))
+    parse(&sys::text(&format!("/proc/{process}/timers")).unwrap_or_default())
 }
 
 /// Four lines a timer (proc(5)): `ID: 1`, `signal: 60/00007fff86e452a8`, `notify: signal/pid.2634`, `ClockID: 0`.
