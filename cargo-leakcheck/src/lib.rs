@@ -9,8 +9,11 @@ compile_error!(
 pub mod build;
 pub mod classify;
 pub mod cli;
+pub mod config;
+pub mod diagnostic;
 pub mod discover;
 pub mod error;
+pub mod filter;
 mod harvest;
 pub mod judge;
 pub mod model;

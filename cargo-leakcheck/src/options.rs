@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use camino::Utf8PathBuf;
 
+use crate::config::Layer;
+use crate::filter::Filter;
+
 /// Everything a run depends on.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -19,6 +22,28 @@ pub struct Options {
     pub judge: JudgeOptions,
     /// How to report.
     pub report: ReportOptions,
+    /// What else is to be taken into account.
+    pub config: ConfigOptions,
+}
+
+/// Where to look for what is not on the command line.
+#[derive(Clone, Debug, Default)]
+pub struct ConfigOptions {
+    /// What the command line sets: it comes before what files set.
+    pub given: Layer,
+    /// `--config-file`, as seen from here.
+    pub file: Option<Utf8PathBuf>,
+    /// `--leakcheck-profile`.
+    pub profile: Option<String>,
+}
+
+/// What one test has otherwise than the run.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// How it is traced. What is of the whole run is as there.
+    pub trace: TraceOptions,
+    /// How it is judged.
+    pub judge: JudgeOptions,
 }
 
 /// What to do.
@@ -28,6 +53,8 @@ pub enum Action {
     Test(BuildOptions, Selection),
     /// Build, discover, print.
     List(BuildOptions, Selection),
+    /// Explain what is configured, also for the tests of the selection.
+    ShowConfig(BuildOptions, Option<Selection>),
     /// Trace one program.
     Exec(ExecOptions),
 }
@@ -69,7 +96,7 @@ pub struct ExecOptions {
     pub environment: Environment,
 }
 
-/// Which tests to run: libtest's own selection.
+/// Which tests to run: libtest's own selection, and expressions.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Substrings, any of which must occur; none selects all.
@@ -80,6 +107,8 @@ pub struct Selection {
     pub exact: bool,
     /// Whether ignored tests run.
     pub ignored: Ignored,
+    /// Expressions, any of which must mean the test as well; none means all.
+    pub expressions: Vec<Filter>,
 }
 
 /// Whether tests marked `#[ignore]` run.
@@ -142,7 +171,7 @@ pub struct TraceOptions {
 }
 
 /// How to judge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JudgeOptions {
     /// What counts against a test without a budget of its own.
     pub count: Count,

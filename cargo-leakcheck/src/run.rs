@@ -1,19 +1,22 @@
 //! The pipeline: one stage after the other.
 
+mod show;
+
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::io::Write as _;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
 
+use crate::build::Workspace;
+use crate::config::Config;
 use crate::error::{Error, Exit, Result};
 use crate::model::{
     CheckedTest, Finding, Frame, Judged, Left, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered,
     TestName, Window,
 };
-use crate::options::{Action, BuildOptions, ExecOptions, JudgeOptions, Options, Selection};
+use crate::options::{Action, BuildOptions, ExecOptions, JudgeOptions, Options, Selection, TraceOptions};
 use crate::progress::Progress;
 use crate::report::{Run, Terminal, View};
 use crate::snapshot::{Loss, Snapshot};
@@ -33,20 +36,39 @@ pub fn run(options: &Options) -> Result<Exit> {
     let files = report::open(&options.report)?;
     let interrupts = Interrupts::new()
         .map_err(|source| Error::System { call: "taking over the signals".to_owned(), source })?;
-    let (job, kernel) = match &options.action {
-        Action::List(build, selection) => {
-            return list(&prepare(build, selection, options, &interrupts)?);
+    let workspace = match &options.action {
+        Action::Test(build, _) | Action::List(build, _) | Action::ShowConfig(build, _) => {
+            Some(watched(&interrupts, || Workspace::find(build))?)
         }
-        Action::Test(build, selection) => {
-            let kernel = trace::load(&options.trace)?;
-            (prepare(build, selection, options, &interrupts)?, kernel)
+        Action::Exec(_) => None,
+    };
+    let config = Config::load(&options.config, workspace.as_ref().map(Workspace::root))?;
+    let options = &config.resolve(options);
+    let trace = config.widest(&options.trace);
+    let (mut job, kernel) = match (&options.action, workspace) {
+        (Action::ShowConfig(_, None), _) => {
+            return show::config(&config);
         }
-        Action::Exec(exec) => {
+        (Action::ShowConfig(build, Some(selection)), Some(workspace)) => {
+            return show::tests(&prepare(build, workspace, selection, options, &interrupts)?, &config);
+        }
+        (Action::List(build, selection), Some(workspace)) => {
+            let mut job = prepare(build, workspace, selection, options, &interrupts)?;
+            job.tests.iter_mut().for_each(|test| config.settle(test, options));
+            return show::list(&job);
+        }
+        (Action::Test(build, selection), Some(workspace)) => {
+            let kernel = trace::load(&trace)?;
+            (prepare(build, workspace, selection, options, &interrupts)?, kernel)
+        }
+        (Action::Exec(exec), _) => {
             let on_stdout = options.report.json.as_deref().is_some_and(|path| path == "-");
             let stdio = if on_stdout { Stdio::PassedToStderr } else { Stdio::Passed };
-            (program(exec, stdio)?, trace::load(&options.trace)?)
+            (program(exec, stdio)?, trace::load(&trace)?)
         }
+        (_, None) => unreachable!("all that builds has a workspace"),
     };
+    job.tests.iter_mut().for_each(|test| config.settle(test, options));
     let view = View {
         own: job.own.clone(),
         full_stacks: options.report.full_stacks,
@@ -55,7 +77,7 @@ pub fn run(options: &Options) -> Result<Exit> {
     };
     let mut progress = Progress::new(options.report.color);
     let terminal = Terminal::new(view.clone());
-    let (run, failure) = check(job, kernel, options, &interrupts, &terminal, &mut progress)?;
+    let (run, failure) = check(job, kernel, &trace, options, &interrupts, &terminal, &mut progress)?;
     progress.print(&terminal.details(&run));
     progress.print(&terminal.summary(&run));
     files.write(&run, &view)?;
@@ -76,24 +98,27 @@ struct Job {
 /// Builds, and asks the binaries for their tests.
 fn prepare(
     build: &BuildOptions,
+    workspace: Workspace,
     selection: &Selection,
     options: &Options,
     interrupts: &Interrupts,
 ) -> Result<Job> {
     let work = || {
-        let mut built = build::build(build)?;
+        let mut built = build::build(build, workspace)?;
         let binaries = std::mem::take(&mut built.binaries);
         Ok((built, discover::discover(binaries, options.trace.jobs)))
     };
-    let done = interrupts.watch(work);
-    if interrupts.requested() {
-        return Err(Error::Interrupted);
-    }
-    let (mut built, discovered) = done?;
+    let (mut built, discovered) = watched(interrupts, work)?;
     let plan = plan::plan(discovered, selection, plan::budgets::of_binary)?;
     let notes = std::mem::take(&mut built.notes).into_iter().chain(plan.notes).collect();
     let build::Built { executables, not_checked, own, .. } = built;
     Ok(Job { tests: plan.tests, executables, not_checked, notes, own })
+}
+
+/// Does something that the user may interrupt.
+fn watched<T>(interrupts: &Interrupts, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let done = interrupts.watch(work);
+    if interrupts.requested() { Err(Error::Interrupted) } else { done }
 }
 
 fn program(exec: &ExecOptions, stdio: Stdio) -> Result<Job> {
@@ -105,25 +130,12 @@ fn program(exec: &ExecOptions, stdio: Stdio) -> Result<Job> {
     Ok(Job { tests: vec![test], executables, not_checked: Vec::new(), notes: Vec::new(), own })
 }
 
-fn list(job: &Job) -> Result<Exit> {
-    let mut stdout = std::io::stdout().lock();
-    plan::print(&job.tests, &mut stdout)
-        .and_then(|()| stdout.flush())
-        .map_err(|source| Error::System { call: "writing the list".to_owned(), source })?;
-    for note in &job.notes {
-        anstream::eprintln!("note: {note}");
-    }
-    for NotChecked { what, reason } in &job.not_checked {
-        anstream::eprintln!("note: {what} not checked: {reason}");
-    }
-    Ok(if job.tests.is_empty() { Exit::NothingRan } else { Exit::Clean })
-}
-
 /// Traces the tests on a thread of its own; analyses and shows each on this one as it ends. Also what
 /// has stopped the run after some tests, if anything has.
 fn check(
     job: Job,
     kernel: trace::Loading,
+    trace: &TraceOptions,
     options: &Options,
     interrupts: &Interrupts,
     terminal: &Terminal,
@@ -148,7 +160,7 @@ fn check(
         let symbolizer = Symbolizer::new(job.own.clone());
         let traced = std::thread::scope(|scope| {
             let tracer = scope.spawn(move || {
-                trace::run(kernel, plan, executables, &options.trace, interrupts, &mut |event| match event {
+                trace::run(kernel, plan, executables, trace, interrupts, &mut |event| match event {
                     Event::Ready(how) => {
                         progress
                             .print(&how.note().map_or_else(String::new, |note| format!("note: {note}\n")));
@@ -233,11 +245,8 @@ fn examine(
     findings.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
     // A program may have descriptors until it ends, as it may have blocks that it can still reach.
     let none = (test.window == Window::TestBody).then_some(0);
-    let how = JudgeOptions {
-        fds: options.judge.fds.or(none),
-        children: options.judge.children.or(none),
-        ..options.judge
-    };
+    let judge = *test.judge(&options.judge);
+    let how = JudgeOptions { fds: judge.fds.or(none), children: judge.children.or(none), ..judge };
     let panics = test.should_panic;
     let memory = judge::judge(&test.budget, &outcome, panics, findings, left, losses, &how);
     let memory = Judged { files, ..memory };

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cargo_leakcheck::build::build;
+use cargo_leakcheck::build::{self, build};
 use cargo_leakcheck::cli::{self, Request, Surroundings};
 use cargo_leakcheck::model::{NotChecked, TargetKind};
 use cargo_leakcheck::options::{Action, BuildOptions};
@@ -164,7 +164,11 @@ fn compare_environments(variables: &[(&str, &str)]) {
     let all = ["api", "bench", "bundled_sys", "custom", "mac", "main_crate", "speaks", "tested", "tool"];
     assert_eq!(names, all.map(|name| format!("{name}.env")));
 
-    let built = build(&build_options(&plain, &workspace)).unwrap();
+    let built = {
+        let options = build_options(&plain, &workspace);
+        build(&options, build::Workspace::find(&options).unwrap())
+    }
+    .unwrap();
     let not_checked = NotChecked {
         what: "doctests of main-crate".to_owned(),
         reason: "doctests are not run yet".to_owned(),
@@ -225,7 +229,7 @@ fn kinds_and_order_are_cargos() {
     let workspace = Workspace::new();
     let mut options = build_options(&workspace.command("cargo"), &workspace);
     options.cargo_args.extend(["-p", "main-crate"].map(OsString::from));
-    let built = build(&options).unwrap();
+    let built = build(&options, build::Workspace::find(&options).unwrap()).unwrap();
     let seen: Vec<_> = built.binaries.iter().map(|binary| (binary.target.as_str(), binary.kind)).collect();
     let expected = [
         ("main_crate", TargetKind::Lib),

@@ -35,20 +35,44 @@ pub struct Built {
     pub own: OwnCode,
 }
 
+/// What is known of a workspace before anything is built.
+pub struct Workspace {
+    config: Config,
+    /// Arguments that make cargo build in directories of our own.
+    directories: Vec<OsString>,
+    own: OwnCode,
+}
+
+impl Workspace {
+    /// Asks cargo.
+    ///
+    /// # Errors
+    /// [`Error::Build`] when cargo ends without success; [`Error::Usage`] when its configuration cannot be
+    /// read; [`Error::Command`] when cargo cannot be called.
+    pub fn find(options: &BuildOptions) -> Result<Self> {
+        // Both wait for a program that they start.
+        let (config, directories) = std::thread::scope(|scope| {
+            let directories = scope.spawn(|| directories(options));
+            let config = config::load(options);
+            (config, directories.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        let (directories, own) = directories?;
+        Ok(Self { config: config?, directories, own })
+    }
+
+    /// Its root directory.
+    pub fn root(&self) -> &Utf8Path {
+        &self.own.root
+    }
+}
+
 /// Builds. Cargo's own output goes to standard error as it comes.
 ///
 /// # Errors
 /// [`Error::Build`] when cargo ends without success; [`Error::Usage`] when its configuration cannot be
 /// kept; [`Error::Command`] when cargo cannot be called.
-pub fn build(options: &BuildOptions) -> Result<Built> {
-    // Both wait for a program that they start.
-    let (config, directories) = std::thread::scope(|scope| {
-        let directories = scope.spawn(|| directories(options));
-        let config = config::load(options);
-        (config, directories.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    });
-    let config = config?;
-    let (directories, own) = directories?;
+pub fn build(options: &BuildOptions, workspace: Workspace) -> Result<Built> {
+    let Workspace { config, directories, own } = workspace;
     let targets = config::targets(options, &config)?;
     let host = config
         .host_triple()
@@ -199,6 +223,7 @@ fn kind(kinds: &[CargoKind]) -> TargetKind {
         Some(CargoKind::Test) => TargetKind::Test,
         Some(CargoKind::Example) => TargetKind::Example,
         Some(CargoKind::Bench) => TargetKind::Bench,
+        Some(CargoKind::ProcMacro) => TargetKind::ProcMacro,
         _ => TargetKind::Lib,
     }
 }

@@ -53,6 +53,8 @@ pub enum Command {
     Exec(ExecArgs),
     /// Print the tests that would run, with their budgets
     List(Box<TestArgs>),
+    /// Print every value that can be configured, and where it comes from; for each test that is selected, if any is
+    ShowConfig(Box<TestArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -69,6 +71,9 @@ pub struct SelectArgs {
     /// Run only tests whose names contain one of these
     #[arg(value_name = "TESTNAME")]
     pub filters: Vec<String>,
+    /// Run only tests that this means, as in nextest: 'package(a) & test(/re/)'; of several, any
+    #[arg(short = 'E', long = "filterset", alias = "filter-expr", value_name = "EXPRESSION")]
+    pub expressions: Vec<String>,
     /// More names and libtest's selection: --skip NAME, --exact, --ignored, --include-ignored
     #[arg(last = true, value_name = "ARGS")]
     pub libtest: Vec<OsString>,
@@ -173,15 +178,21 @@ pub struct CargoArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tracing, judging, reporting")]
 pub struct RunArgs {
+    /// Configuration in place of .config/leakcheck.toml in the workspace's root
+    #[arg(long, value_name = "PATH")]
+    pub config_file: Option<Utf8PathBuf>,
+    /// Profile of the configuration (not of the build) [default: default, or LEAKCHECK_PROFILE]
+    #[arg(long, value_name = "NAME")]
+    pub leakcheck_profile: Option<String>,
     /// Tests at a time [default: number of CPUs]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
     /// End a test after this time: 30, 30s, 2m, 500ms [default: none]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// What counts against the default budget: lost blocks, or all that are outstanding at exit
-    #[arg(long, value_name = "lost|outstanding", default_value = "lost", hide_possible_values = true)]
-    pub count: CountArg,
+    /// What counts against the default budget: lost blocks, or all that are outstanding at exit [default: lost]
+    #[arg(long, value_name = "lost|outstanding", hide_possible_values = true)]
+    pub count: Option<CountArg>,
     /// Count the leaks of tests that fail, abort or run out of time
     #[arg(long)]
     pub count_failed: bool,
@@ -197,9 +208,9 @@ pub struct RunArgs {
     /// Do not look at descriptors
     #[arg(long, conflicts_with = "fds")]
     pub no_fds: bool,
-    /// IPC objects that a test may leave behind, unless it has a limit of its own
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub ipc: u64,
+    /// IPC objects that a test may leave behind, unless it has a limit of its own [default: 0]
+    #[arg(long, value_name = "N")]
+    pub ipc: Option<u64>,
     /// No private IPC namespaces; do not look at IPC objects
     #[arg(long, conflicts_with = "ipc")]
     pub no_ipc: bool,
@@ -230,30 +241,30 @@ pub struct RunArgs {
     /// When to colour [default: auto, on a terminal]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
     pub color: Option<ColorArg>,
-    /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library, or eBPF for a binary that is known to pass the library by
-    #[arg(long, value_name = "auto|ledger|uprobe", default_value = "auto", hide_possible_values = true)]
-    pub recorder: RecorderArg,
+    /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library, or eBPF for a binary that is known to pass the library by [default: auto]
+    #[arg(long, value_name = "auto|ledger|uprobe", hide_possible_values = true)]
+    pub recorder: Option<RecorderArg>,
     /// Record the workspace's executables too where a test starts them; what they leak is the test's
     #[arg(long)]
     pub follow_children: bool,
     /// Note where every block is freed, for double frees; a test that has one is otherwise run once more for it
     #[arg(long)]
     pub free_stacks: bool,
-    /// Blocks remembered at a time, freed ones too, over all running tests (uprobe recorder)
-    #[arg(long, value_name = "N", default_value_t = 2_097_152, value_parser = table_size())]
-    pub max_blocks: u32,
-    /// Different call stacks of a run (uprobe recorder)
-    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = table_size())]
-    pub max_stacks: u32,
-    /// Threads (and, in another table, processes and threads that tests have started) that can be alive at a time, over all running tests
-    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
-    pub max_threads: u32,
-    /// Bad frees remembered at a time, over all running tests (uprobe recorder)
-    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
-    pub max_bad_frees: u32,
-    /// Open files remembered at a time, over all running tests (4 KiB of kernel memory each)
-    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
-    pub max_files: u32,
+    /// Blocks remembered at a time, freed ones too, over all running tests (uprobe recorder) [default: 2097152]
+    #[arg(long, value_name = "N", value_parser = table_size())]
+    pub max_blocks: Option<u32>,
+    /// Different call stacks of a run (uprobe recorder) [default: 65536]
+    #[arg(long, value_name = "N", value_parser = table_size())]
+    pub max_stacks: Option<u32>,
+    /// Threads (and, in another table, processes and threads that tests have started) that can be alive at a time, over all running tests [default: 16384]
+    #[arg(long, value_name = "N", value_parser = table_size())]
+    pub max_threads: Option<u32>,
+    /// Bad frees remembered at a time, over all running tests (uprobe recorder) [default: 16384]
+    #[arg(long, value_name = "N", value_parser = table_size())]
+    pub max_bad_frees: Option<u32>,
+    /// Open files remembered at a time, over all running tests (4 KiB of kernel memory each) [default: 16384]
+    #[arg(long, value_name = "N", value_parser = table_size())]
+    pub max_files: Option<u32>,
     /// Probe functions at their first instruction (for the benchmark)
     #[arg(long, hide = true)]
     pub probe_at_entry: bool,

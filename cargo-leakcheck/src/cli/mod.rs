@@ -2,6 +2,7 @@
 //! Nothing below this module reads either.
 
 mod args;
+mod given;
 mod libtest;
 mod values;
 
@@ -9,15 +10,17 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use camino::Utf8Path;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
 use self::args::{CargoArgs, Cli, ColorArg, Command, CountArg, RecorderArg, RunArgs, SelectArgs, TestArgs};
 use self::libtest::LibtestArgs;
 use crate::error::{Error, Result};
+use crate::filter::Filter;
 use crate::options::{
-    Action, BuildOptions, Color, Count, Environment, ExecOptions, Ignored, JudgeOptions, Options, Recorder,
-    ReportOptions, Selection, TraceOptions,
+    Action, BuildOptions, Color, ConfigOptions, Count, Environment, ExecOptions, Ignored, JudgeOptions,
+    Options, Recorder, ReportOptions, Selection, TraceOptions,
 };
 
 /// What the command line asks for.
@@ -89,8 +92,12 @@ fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
     match cli.command {
         None => {
             // Behind other arguments, clap takes the name of a command for that of a test.
-            if let Some(word) =
-                cli.test.select.filters.iter().find(|word| ["list", "exec"].contains(&word.as_str()))
+            if let Some(word) = cli
+                .test
+                .select
+                .filters
+                .iter()
+                .find(|word| ["list", "exec", "show-config"].contains(&word.as_str()))
             {
                 return Err(Error::Usage(format!(
                     "the command `{word}` comes first: `cargo leakcheck {word} …`; for tests of that name use `-- {word}`"
@@ -99,11 +106,21 @@ fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
             test(cli.test, surroundings, Action::Test)
         }
         Some(Command::List(list)) => test(*list, surroundings, Action::List),
+        Some(Command::ShowConfig(show)) => {
+            let selects = |select: &SelectArgs| {
+                !(select.filters.is_empty() && select.expressions.is_empty() && select.libtest.is_empty())
+            };
+            let selects = selects(&show.select);
+            test(*show, surroundings, move |build, selection| {
+                Action::ShowConfig(build, selects.then_some(selection))
+            })
+        }
         Some(Command::Exec(exec)) => {
+            let config = config(&exec.run, None, &surroundings);
             let (trace, judge, report) = run(&exec.run, None, &surroundings);
             let Surroundings { environment, directory, .. } = surroundings;
             let exec = ExecOptions { command: exec.command, directory, environment };
-            Ok(Options { action: Action::Exec(exec), trace, judge, report })
+            Ok(Options { action: Action::Exec(exec), trace, judge, report, config })
         }
     }
 }
@@ -111,7 +128,7 @@ fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
 fn test(
     args: TestArgs,
     surroundings: Surroundings,
-    action: fn(BuildOptions, Selection) -> Action,
+    action: impl FnOnce(BuildOptions, Selection) -> Action,
 ) -> Result<Options> {
     let (selection, threads) = selection(args.select)?;
     if let (Some(jobs), Some(threads)) = (args.run.jobs, threads)
@@ -119,9 +136,20 @@ fn test(
     {
         return Err(Error::Usage(format!("--jobs {jobs} contradicts `-- --test-threads {threads}`")));
     }
+    let config = config(&args.run, threads, &surroundings);
     let (trace, judge, report) = run(&args.run, threads, &surroundings);
     let build = build(args.cargo, args.run.color, surroundings);
-    Ok(Options { action: action(build, selection), trace, judge, report })
+    Ok(Options { action: action(build, selection), trace, judge, report, config })
+}
+
+fn config(run: &RunArgs, threads: Option<NonZeroUsize>, surroundings: &Surroundings) -> ConfigOptions {
+    let directory = Utf8Path::from_path(&surroundings.directory).unwrap_or("".into());
+    let by_variable = surroundings.variable("LEAKCHECK_PROFILE").filter(|name| !name.is_empty());
+    ConfigOptions {
+        given: given::layer(run, run.jobs.or(threads)),
+        file: run.config_file.as_ref().map(|file| directory.join(file)),
+        profile: run.leakcheck_profile.clone().or(by_variable.map(str::to_owned)),
+    }
 }
 
 fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
@@ -131,8 +159,14 @@ fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
         (false, true) => Ignored::Include,
         (false, false) => Ignored::Skip,
     };
+    let expressions = select
+        .expressions
+        .iter()
+        .map(|source| Filter::parse(source).map_err(|error| Error::Usage(format!("--filterset: {error}"))));
+    let expressions = expressions.collect::<Result<_>>()?;
     let filters = select.filters.into_iter().chain(libtest.filters).collect();
-    Ok((Selection { filters, skip: libtest.skip, exact: libtest.exact, ignored }, libtest.test_threads))
+    let (skip, exact) = (libtest.skip, libtest.exact);
+    Ok((Selection { filters, skip, exact, ignored, expressions }, libtest.test_threads))
 }
 
 fn run(
@@ -142,9 +176,9 @@ fn run(
 ) -> (TraceOptions, JudgeOptions, ReportOptions) {
     let trace = TraceOptions {
         recorder: match run.recorder {
-            RecorderArg::Auto => Recorder::Auto,
-            RecorderArg::Ledger => Recorder::Ledger,
-            RecorderArg::Uprobe => Recorder::Uprobe,
+            None | Some(RecorderArg::Auto) => Recorder::Auto,
+            Some(RecorderArg::Ledger) => Recorder::Ledger,
+            Some(RecorderArg::Uprobe) => Recorder::Uprobe,
         },
         jobs: run.jobs.or(threads).map_or(surroundings.cpus, NonZeroUsize::get),
         timeout: run.timeout,
@@ -154,23 +188,23 @@ fn run(
         ipc: !run.no_ipc,
         files: !run.no_files,
         children: !run.no_children,
-        max_blocks: run.max_blocks,
-        max_stacks: run.max_stacks,
-        max_threads: run.max_threads,
-        max_bad_frees: run.max_bad_frees,
-        max_files: run.max_files,
+        max_blocks: run.max_blocks.unwrap_or(2_097_152),
+        max_stacks: run.max_stacks.unwrap_or(65_536),
+        max_threads: run.max_threads.unwrap_or(16_384),
+        max_bad_frees: run.max_bad_frees.unwrap_or(16_384),
+        max_files: run.max_files.unwrap_or(16_384),
         probe_at_entry: run.probe_at_entry,
     };
     let judge = JudgeOptions {
         count: match run.count {
-            CountArg::Lost => Count::Lost,
-            CountArg::Outstanding => Count::Outstanding,
+            None | Some(CountArg::Lost) => Count::Lost,
+            Some(CountArg::Outstanding) => Count::Outstanding,
         },
         count_failed: run.count_failed,
         count_should_panic: run.count_should_panic,
         count_bad_frees: run.deny_bad_frees,
         fds: run.fds,
-        ipc: run.ipc,
+        ipc: run.ipc.unwrap_or(0),
         children: run.children,
         threads: run.threads,
     };

@@ -185,6 +185,71 @@ fn own_options() {
     assert!(options.trace.probe_at_entry && options.report.timings && options.trace.follow_children);
 }
 
+/// What a key says by a file must be the same as what its option says.
+#[test]
+fn every_key_but_a_limit_of_blocks_is_an_option() {
+    let limits = ["bytes", "blocks", "reachable-bytes", "reachable-blocks", "outstanding-bytes", "ignore"];
+    for known in crate::config::KEYS.iter().filter(|known| !limits.contains(&known.name)) {
+        let flag = format!("--{}", known.name);
+        let by = |line: &[&str]| parse_in(line, &[]);
+        let given = [&[&*flag][..], &[&flag, "7"], &[&flag, "ledger"], &[&flag, "outstanding"]]
+            .into_iter()
+            .find_map(|line| by(line).ok())
+            .unwrap_or_else(|| panic!("{flag} is no option"));
+        let origin = &given.config.given[&known.key].origin;
+        assert_eq!(origin.to_string(), flag);
+        // The options say the same as the layer that is put over a file's.
+        let mut again = options(&[]);
+        again.config = given.config.clone();
+        let config = crate::config::Config::load(&again.config, None).unwrap();
+        let again = config.resolve(&again);
+        assert_eq!(format!("{:?}", again.trace), format!("{:?}", given.trace), "{flag}");
+        let limit = ["fds", "ipc", "children", "threads"].contains(&known.name);
+        assert!(limit || again.judge == given.judge, "{flag}");
+        assert_eq!(again.report.full_stacks, given.report.full_stacks, "{flag}");
+    }
+    assert!(options(&[]).config.given.is_empty());
+}
+
+#[test]
+fn the_configuration_that_is_asked_for() {
+    let asked = |line: &[&str], variables: &[(&str, &str)]| {
+        let config = parse_in(line, variables).unwrap().config;
+        (config.file.map(|file| file.to_string()), config.profile)
+    };
+    assert_eq!(asked(&[], &[]), (None, None));
+    let line = ["--config-file", "a/b.toml", "--leakcheck-profile", "ci", "--profile", "release"];
+    let ci = || Some("ci".to_owned());
+    assert_eq!(asked(&line, &[("LEAKCHECK_PROFILE", "x")]), (Some("/work space/a/b.toml".into()), ci()));
+    assert_eq!(asked(&[], &[("LEAKCHECK_PROFILE", "ci")]), (None, ci()));
+    assert_eq!(asked(&[], &[("LEAKCHECK_PROFILE", "")]), (None, None));
+}
+
+#[test]
+fn expressions_are_read_where_they_are_given() {
+    let (_, selection) = test_action(options(&["-E", "test(a)", "--filter-expr", "kind(lib)", "name"]));
+    let sources: Vec<_> = selection.expressions.iter().map(Filter::source).collect();
+    assert_eq!(sources, ["test(a)", "kind(lib)"]);
+    let text = usage(&["--filterset", "tets(a)"]);
+    assert!(text.contains("--filterset: unknown predicate `tets`") && text.contains("^^^^"), "{text}");
+}
+
+#[test]
+fn show_config_explains_tests_if_any_are_selected() {
+    for (line, selects) in [
+        (&["show-config"][..], false),
+        (&["show-config", "--test", "api", "--fds", "3"], false),
+        (&["show-config", "name"], true),
+        (&["show-config", "-E", "all()"], true),
+        (&["show-config", "--", "--skip", "x"], true),
+    ] {
+        match options(line).action {
+            Action::ShowConfig(_, selection) => assert_eq!(selection.is_some(), selects, "{line:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[test]
 fn list_and_exec() {
     match options(&["list", "-p", "a", "name", "--", "--skip", "b"]).action {

@@ -142,7 +142,8 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let nothing = !recorded.blocks.any_in_window() && recorded.bad_frees.is_empty() && interrupted.is_empty();
     let ipc = ipc::Found::of(steering, process, &counters, &mut snapshot.losses);
     let left = process
-        .seeks_left
+        .seeks
+        .left
         .then(|| left::Found::of(steering, process, &threads, &counters, &mut snapshot.losses));
     let no_stacks = ipc.is_none() && left.as_ref().is_none_or(left::Found::has_no_stacks);
     if nothing && opened.is_none() && no_stacks {

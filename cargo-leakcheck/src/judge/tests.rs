@@ -256,6 +256,7 @@ fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> CheckedTest {
         budget: none(),
         should_panic: false,
         stdio: Stdio::Captured,
+        policy: None,
     };
     let (totals, losses) = (Totals::default(), Vec::new());
     let left = Left::default();

@@ -2,11 +2,15 @@ use std::ffi::OsString;
 
 use camino::Utf8PathBuf;
 
+use crate::filter::Subject;
+
 /// The kind of cargo target that a test binary was built from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TargetKind {
-    /// The unit tests of a library (proc-macro libraries included).
+    /// The unit tests of a library.
     Lib,
+    /// The unit tests of a library of procedural macros.
+    ProcMacro,
     /// The unit tests of a binary.
     Bin,
     /// An integration test.
@@ -17,6 +21,21 @@ pub enum TargetKind {
     Bench,
     /// A program given to `exec`.
     Program,
+}
+
+impl TargetKind {
+    /// As cargo and expressions name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lib => "lib",
+            Self::ProcMacro => "proc-macro",
+            Self::Bin => "bin",
+            Self::Test => "test",
+            Self::Example => "example",
+            Self::Bench => "bench",
+            Self::Program => "program",
+        }
+    }
 }
 
 /// An executable that holds tests, with the environment cargo would run it in.
@@ -42,13 +61,19 @@ impl TestBinary {
     pub fn id(&self) -> String {
         let Self { package, target, .. } = self;
         match self.kind {
-            TargetKind::Lib => package.clone(),
+            TargetKind::Lib | TargetKind::ProcMacro => package.clone(),
             TargetKind::Test => format!("{package}::{target}"),
             TargetKind::Bin => format!("{package}::bin/{target}"),
             TargetKind::Example => format!("{package}::example/{target}"),
             TargetKind::Bench => format!("{package}::bench/{target}"),
             TargetKind::Program => target.clone(),
         }
+    }
+
+    /// What expressions can ask for of the test `name` of this binary, whose id is `binary_id`.
+    pub fn subject<'a>(&'a self, binary_id: &'a str, name: &'a str) -> Subject<'a> {
+        let Self { package, target, kind, .. } = self;
+        Subject { package, binary_id, binary: target, kind: kind.name(), test: name }
     }
 }
 

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Budget, RecordedBy, TestBinary};
+use crate::filter::Subject;
+use crate::options::{JudgeOptions, Policy, TraceOptions};
 
 /// Which part of a binary a test is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +61,30 @@ pub struct PlannedTest {
     pub should_panic: bool,
     /// Where its streams lead.
     pub stdio: Stdio,
+    /// What it has otherwise than the run.
+    pub policy: Option<Arc<Policy>>,
+}
+
+impl PlannedTest {
+    /// How it is traced in a run with these options.
+    pub fn trace<'a>(&'a self, run: &'a TraceOptions) -> &'a TraceOptions {
+        self.policy.as_ref().map_or(run, |policy| &policy.trace)
+    }
+
+    /// Whether it is to have something that the run has.
+    pub fn wants(&self, is: impl Fn(&TraceOptions) -> bool) -> bool {
+        self.policy.as_ref().is_none_or(|policy| is(&policy.trace))
+    }
+
+    /// How it is judged in a run with these options.
+    pub fn judge<'a>(&'a self, run: &'a JudgeOptions) -> &'a JudgeOptions {
+        self.policy.as_ref().map_or(run, |policy| &policy.judge)
+    }
+
+    /// What expressions can ask for; `binary_id` is the binary's.
+    pub fn subject<'a>(&'a self, binary_id: &'a str) -> Subject<'a> {
+        self.binary.subject(binary_id, self.name.as_str())
+    }
 }
 
 /// How a test's process ended.

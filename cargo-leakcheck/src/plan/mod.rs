@@ -38,6 +38,7 @@ pub fn plan(
     let mut discovered = discovered;
     discovered.sort_by_cached_key(|found| (found.binary.id(), found.binary.path.clone()));
     for Discovered { binary, tests } in discovered {
+        let id = binary.id();
         let (cases, window) = match tests {
             Tests::Libtest(cases) => (cases, Window::TestBody),
             Tests::Protocol(cases) => {
@@ -49,7 +50,7 @@ pub fn plan(
                 (cases, Window::Process)
             }
             Tests::Unit { reason } => {
-                if selects(selection, &binary.target, false) {
+                if selects(selection, &binary, &id, &binary.target, false) {
                     plan.notes.push(format!("{} runs as one test: {reason}", binary.id()));
                     plan.tests.push(PlannedTest {
                         name: TestName::Unit(binary.target.clone()),
@@ -59,13 +60,16 @@ pub fn plan(
                         budget: Budget::default(),
                         should_panic: false,
                         stdio: Stdio::Captured,
+                        policy: None,
                     });
                 }
                 continue;
             }
         };
-        let mut cases: Vec<_> =
-            cases.into_iter().filter(|case| selects(selection, &case.name, case.ignored)).collect();
+        let mut cases: Vec<_> = cases
+            .into_iter()
+            .filter(|case| selects(selection, &binary, &id, &case.name, case.ignored))
+            .collect();
         if cases.is_empty() {
             continue;
         }
@@ -79,13 +83,14 @@ pub fn plan(
             window,
             should_panic: false,
             stdio: Stdio::Captured,
+            policy: None,
         }));
     }
     Ok(plan)
 }
 
-/// libtest's rules: any filter, no skip, both whole names when exact.
-fn selects(selection: &Selection, name: &str, ignored: bool) -> bool {
+/// libtest's rules: any filter, no skip, both whole names when exact. And nextest's for expressions: any of them.
+fn selects(selection: &Selection, binary: &TestBinary, id: &str, name: &str, ignored: bool) -> bool {
     let matches =
         |filter: &String| if selection.exact { name == filter } else { name.contains(filter.as_str()) };
     let by_name = (selection.filters.is_empty() || selection.filters.iter().any(matches))
@@ -95,7 +100,10 @@ fn selects(selection: &Selection, name: &str, ignored: bool) -> bool {
         Ignored::Include => true,
         Ignored::Only => ignored,
     };
-    by_name && by_mark
+    let subject = binary.subject(id, name);
+    let by_expression = selection.expressions.is_empty()
+        || selection.expressions.iter().any(|expression| expression.matches(&subject));
+    by_name && by_mark && by_expression
 }
 
 /// The arguments with which nextest too runs one test, so that harnesses know them. With `--nocapture`

@@ -41,6 +41,7 @@ pub fn program(options: &ExecOptions, stdio: Stdio) -> Result<PlannedTest> {
         budget: Budget::default(),
         should_panic: false,
         stdio,
+        policy: None,
     })
 }
 

@@ -39,6 +39,7 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
             budget: Budget { bytes: Some(0), ..Budget::default() },
             should_panic: false,
             stdio: Stdio::Captured,
+            policy: None,
         },
         outcome,
         duration: Duration::from_millis(12),

@@ -101,6 +101,7 @@ mod tests {
             budget: crate::model::Budget::default(),
             should_panic: false,
             stdio: Stdio::Captured,
+            policy: None,
         };
         let memory = Snapshot { losses, ..Snapshot::default() };
         let (duration, output, recorded_by) = (Duration::ZERO, Output::default(), Some(RecordedBy::Ledger));

@@ -117,12 +117,23 @@ pub struct Process {
     pub control: Option<u64>,
     /// When all of its threads had come to their exits.
     pub exited: Option<Instant>,
-    /// It is looked for what it leaves running, and that is ended.
-    pub seeks_left: bool,
+    /// What is looked for at its exit.
+    pub seeks: Seeks,
     /// What could not be seen.
     pub losses: Vec<Loss>,
     /// What was seen at its exit.
     pub snapshot: Option<Snapshot>,
+}
+
+/// What is looked for at a process's exit, besides blocks, where the run looks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeks {
+    /// Descriptors.
+    pub files: bool,
+    /// IPC objects.
+    pub ipc: bool,
+    /// What it leaves running, and that is ended.
+    pub left: bool,
 }
 
 impl Process {
@@ -155,7 +166,7 @@ impl Process {
             ledger: ledger.cloned(),
             control: None,
             exited: None,
-            seeks_left: false,
+            seeks: Seeks { files: true, ipc: true, left: false },
             losses: uncovered.map(|reason| Loss::Allocator { reason }).into_iter().collect(),
             snapshot: None,
         }

@@ -34,7 +34,7 @@ impl<'a> Opened<'a> {
         losses: &mut Vec<Loss>,
     ) -> Option<Self> {
         let files = steering.kernel()?.files()?.as_ref().ok()?;
-        if counters[process::FILES] == 0 {
+        if counters[process::FILES] == 0 || !process.seeks.files {
             return None;
         }
         if counters[process::LOST_FILES] > 0 {

@@ -174,12 +174,12 @@ impl Follower<'_> {
             return;
         }
         let since = *process.exited.get_or_insert_with(Instant::now);
-        if process.seeks_left && !harvest::is_settled(self.steering, owner, since) {
+        if process.seeks.left && !harvest::is_settled(self.steering, owner, since) {
             return;
         }
         self.steering.ending(process);
         process.snapshot = Some(harvest::take(self.steering, process));
-        if process.seeks_left {
+        if process.seeks.left {
             harvest::end_children(self.steering, owner);
         }
         let threads: Vec<Pid> = process.threads.keys().copied().collect();
@@ -230,7 +230,7 @@ impl Follower<'_> {
                 Stop::Signalled(signal) => Outcome::Signalled { signal },
                 Stop::Signal(_) | Stop::Event(..) => unreachable!("only ends come here"),
             };
-            if process.seeks_left && process.snapshot.is_none() {
+            if process.seeks.left && process.snapshot.is_none() {
                 harvest::end_children(self.steering, owner);
             }
             test.end(process, outcome);
@@ -269,7 +269,7 @@ impl Follower<'_> {
         let result = match self.again.remove(&number) {
             // A program of the user's own choice may do something that it must not do twice.
             None if misses(&traced)
-                && !self.options.free_stacks
+                && !traced.ran.test.trace(self.options).free_stacks
                 && !self.interrupted
                 && traced.ran.test.stdio == Stdio::Captured =>
             {

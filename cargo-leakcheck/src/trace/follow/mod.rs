@@ -17,7 +17,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use super::prepare::Prepared;
-use super::process::{Phase, Process, Turn};
+use super::process::{Phase, Process, Seeks, Turn};
 use super::running::Running;
 use super::steering::Steering;
 use super::{Event, Traced};
@@ -144,22 +144,24 @@ impl<'a> Follower<'a> {
 
     fn start(&mut self, number: usize, test: &PlannedTest) -> Result<()> {
         let again = self.again.contains_key(&number);
+        let trace = test.trace(self.options);
         let (running, process) = Running::start(
             (number, test),
             self.turns,
-            again || self.options.free_stacks,
+            again || trace.free_stacks,
             self.prepared,
             self.steering,
             &self.spawner,
             &self.null,
         )?;
-        let process = Process { seeks_left: self.options.children, ..process };
+        let seeks = Seeks { files: trace.descriptors, ipc: trace.ipc, left: trace.children };
+        let process = Process { seeks, ..process };
         let pid = process.pid;
         let mut options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT
             | Trace::PTRACE_O_TRACECLONE
             | Trace::PTRACE_O_EXITKILL;
-        if self.options.follow_children {
+        if trace.follow_children {
             options |= Trace::PTRACE_O_TRACEFORK | Trace::PTRACE_O_TRACEVFORK;
         }
         let release = |()| {
@@ -222,7 +224,8 @@ impl<'a> Follower<'a> {
     }
 
     fn deadline(&self, test: &Running) -> Option<Instant> {
-        let timeout = self.options.timeout.filter(|_| !test.timed_out && !test.has_ended())?;
+        let timeout =
+            test.test().trace(self.options).timeout.filter(|_| !test.timed_out && !test.has_ended())?;
         Some(test.start + timeout)
     }
 
