@@ -13,7 +13,7 @@ use crate::build::Workspace;
 use crate::config::Config;
 use crate::error::{Error, Exit, Result};
 use crate::model::{
-    CheckedTest, Finding, Frame, Judged, Left, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered,
+    CheckedTest, Finding, Frame, Judged, Left, NotChecked, OwnCode, PlannedTest, Ran, Stdio, Steered, Target,
     TestName, Window,
 };
 use crate::options::{Action, BuildOptions, ExecOptions, JudgeOptions, Options, Selection, TraceOptions};
@@ -23,7 +23,7 @@ use crate::snapshot::{Loss, Snapshot};
 use crate::symbolize::Symbolizer;
 use crate::sys::Interrupts;
 use crate::trace::{self, Child, Event, Traced};
-use crate::{build, classify, discover, judge, plan, report};
+use crate::{build, classify, discover, judge, parallel, plan, report};
 
 /// Finished tests that may wait for their analysis before the next ones are held up.
 const WAITING: usize = 16;
@@ -90,6 +90,7 @@ struct Job {
     tests: Vec<PlannedTest>,
     /// What is followed where tests start it, if that is asked for.
     executables: Vec<Utf8PathBuf>,
+    targets: Vec<Target>,
     not_checked: Vec<NotChecked>,
     notes: Vec<String>,
     own: OwnCode,
@@ -106,13 +107,21 @@ fn prepare(
     let work = || {
         let mut built = build::build(build, workspace)?;
         let binaries = std::mem::take(&mut built.binaries);
-        Ok((built, discover::discover(binaries, options.trace.jobs)))
+        let jobs = options.trace.jobs;
+        let doctests = parallel::map(&built.doctests, jobs, discover::doctests::count);
+        Ok((built, discover::discover(binaries, jobs), doctests))
     };
-    let (mut built, discovered) = watched(interrupts, work)?;
+    let (mut built, discovered, counted) = watched(interrupts, work)?;
     let plan = plan::plan(discovered, selection, plan::budgets::of_binary)?;
     let notes = std::mem::take(&mut built.notes).into_iter().chain(plan.notes).collect();
-    let build::Built { executables, not_checked, own, .. } = built;
-    Ok(Job { tests: plan.tests, executables, not_checked, notes, own })
+    let build::Built { executables, doctests, mut not_checked, own, .. } = built;
+    let mut targets = plan.targets;
+    for (doctests, count) in doctests.iter().zip(counted) {
+        let (target, silent) = plan::targets::of_doctests(doctests, count);
+        targets.push(target);
+        not_checked.extend(silent);
+    }
+    Ok(Job { tests: plan.tests, executables, targets, not_checked, notes, own })
 }
 
 /// Does something that the user may interrupt.
@@ -127,7 +136,8 @@ fn program(exec: &ExecOptions, stdio: Stdio) -> Result<Job> {
     let packages: Vec<Utf8PathBuf> = vec![directory.clone()];
     let own = OwnCode { root: directory, packages };
     let executables = vec![test.binary.path.clone()];
-    Ok(Job { tests: vec![test], executables, not_checked: Vec::new(), notes: Vec::new(), own })
+    let (targets, not_checked, notes) = (Vec::new(), Vec::new(), Vec::new());
+    Ok(Job { tests: vec![test], executables, targets, not_checked, notes, own })
 }
 
 /// Traces the tests on a thread of its own; analyses and shows each on this one as it ends. Also what
@@ -192,9 +202,9 @@ fn check(
     };
     let recorder = options.trace.recorder;
     let steered: Steered = steered.into_inner().unwrap_or_default();
-    let not_checked = job.not_checked;
+    let (targets, not_checked) = (job.targets, job.not_checked);
     let duration = start.elapsed();
-    Ok((Run { tests, not_checked, duration, recorder, steered, interrupted, exit }, failure))
+    Ok((Run { tests, targets, not_checked, duration, recorder, steered, interrupted, exit }, failure))
 }
 
 fn analyse(

@@ -27,6 +27,8 @@ pub struct Built {
     pub binaries: Vec<TestBinary>,
     /// Everything that was built and can be executed.
     pub executables: Vec<Utf8PathBuf>,
+    /// How it would test the examples in documentation, a library each.
+    pub doctests: Vec<Doctests>,
     /// What else it would test.
     pub not_checked: Vec<NotChecked>,
     /// What the user should know about differences from `cargo test`.
@@ -35,11 +37,24 @@ pub struct Built {
     pub own: OwnCode,
 }
 
+/// How cargo would start rustdoc to test the examples in a library's documentation.
+#[derive(Clone, Debug)]
+pub struct Doctests {
+    /// rustdoc, and how it is to be started.
+    pub rustdoc: TestBinary,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Where what is known of them may be kept, as long as the library is as it is.
+    pub known: Utf8PathBuf,
+}
+
 /// What is known of a workspace before anything is built.
 pub struct Workspace {
     config: Config,
     /// Arguments that make cargo build in directories of our own.
     directories: Vec<OsString>,
+    /// The first of them.
+    target: Utf8PathBuf,
     own: OwnCode,
 }
 
@@ -56,8 +71,8 @@ impl Workspace {
             let config = config::load(options);
             (config, directories.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
-        let (directories, own) = directories?;
-        Ok(Self { config: config?, directories, own })
+        let (directories, target, own) = directories?;
+        Ok(Self { config: config?, directories, target, own })
     }
 
     /// Its root directory.
@@ -72,7 +87,7 @@ impl Workspace {
 /// [`Error::Build`] when cargo ends without success; [`Error::Usage`] when its configuration cannot be
 /// kept; [`Error::Command`] when cargo cannot be called.
 pub fn build(options: &BuildOptions, workspace: Workspace) -> Result<Built> {
-    let Workspace { config, directories, own } = workspace;
+    let Workspace { config, directories, target, own } = workspace;
     let targets = config::targets(options, &config)?;
     let host = config
         .host_triple()
@@ -88,10 +103,13 @@ pub fn build(options: &BuildOptions, workspace: Workspace) -> Result<Built> {
 
     let executables = artifacts.iter().filter_map(|artifact| artifact.executable.clone()).collect();
     let tests = artifacts.into_iter().filter(|artifact| artifact.profile.test).collect();
-    let mut built = assemble(tests, captures.read()?)?;
+    let rustdoc = rustdoc(options, &config);
+    let known = target.join("doctests");
+    let mut built = assemble(tests, captures.read()?, &rustdoc, &known)?;
     built.executables = executables;
     built.own = own;
-    for binary in &mut built.binaries {
+    let rustdocs = built.doctests.iter_mut().map(|doctests| &mut doctests.rustdoc);
+    for binary in built.binaries.iter_mut().chain(rustdocs) {
         restore(&mut binary.environment, &changes, options, &config);
     }
     for target in &targets {
@@ -111,7 +129,7 @@ pub fn build(options: &BuildOptions, workspace: Workspace) -> Result<Built> {
 }
 
 /// The arguments that make cargo build in directories of our own, and where the sources are.
-fn directories(options: &BuildOptions) -> Result<(Vec<OsString>, OwnCode)> {
+fn directories(options: &BuildOptions) -> Result<(Vec<OsString>, Utf8PathBuf, OwnCode)> {
     let mut command = CargoCommand::new(options, "metadata");
     command.args(["--no-deps", "--format-version=1"]).args(&options.metadata_args);
     let output =
@@ -121,8 +139,8 @@ fn directories(options: &BuildOptions) -> Result<(Vec<OsString>, OwnCode)> {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let metadata = MetadataCommand::parse(text).map_err(|error| command.unexpected(error))?;
-    let target = options.target_dir.as_deref().unwrap_or(&metadata.target_directory);
-    let mut arguments = vec!["--target-dir".into(), target.join("leakcheck").into_os_string()];
+    let target = options.target_dir.as_deref().unwrap_or(&metadata.target_directory).join("leakcheck");
+    let mut arguments = vec!["--target-dir".into(), target.clone().into_os_string()];
     // A build directory of the user's choice is not below the target directory.
     if let Some(build) = metadata.build_directory.filter(|build| *build != metadata.target_directory) {
         let build = serde_json::Value::from(build.join("leakcheck").as_str());
@@ -131,7 +149,7 @@ fn directories(options: &BuildOptions) -> Result<(Vec<OsString>, OwnCode)> {
     let manifests = metadata.packages.iter().filter_map(|package| package.manifest_path.parent());
     let own =
         OwnCode { root: metadata.workspace_root, packages: manifests.map(Utf8Path::to_owned).collect() };
-    Ok((arguments, own))
+    Ok((arguments, target, own))
 }
 
 /// Builds everything, has cargo start this program in place of everything that it would test, and returns
@@ -164,7 +182,12 @@ fn compile(options: &BuildOptions, directories: &[OsString], changes: &Environme
 }
 
 /// Puts together what cargo has built and what it has started.
-fn assemble(artifacts: Vec<Artifact>, captures: Vec<Capture>) -> Result<Built> {
+fn assemble(
+    artifacts: Vec<Artifact>,
+    captures: Vec<Capture>,
+    rustdoc: &Utf8Path,
+    known: &Utf8Path,
+) -> Result<Built> {
     let mut artifacts: HashMap<Utf8PathBuf, Artifact> = artifacts
         .into_iter()
         .filter_map(|artifact| artifact.executable.clone().map(|executable| (executable, artifact)))
@@ -174,8 +197,18 @@ fn assemble(artifacts: Vec<Artifact>, captures: Vec<Capture>) -> Result<Built> {
         let package =
             capture.environment.get(OsStr::new("CARGO_PKG_NAME")).map(|name| name.display().to_string());
         if capture.rustdoc {
-            let what = format!("doctests of {}", package.unwrap_or_else(|| "a library".to_owned()));
-            built.not_checked.push(NotChecked { what, reason: "doctests are not run yet".to_owned() });
+            built.doctests.push(Doctests {
+                rustdoc: TestBinary {
+                    target: crate_name(&capture.arguments).unwrap_or_default(),
+                    package: package.unwrap_or_default(),
+                    kind: TargetKind::Lib,
+                    path: rustdoc.to_owned(),
+                    directory: utf8(capture.directory.into_os_string())?,
+                    environment: capture.environment.into_iter().collect(),
+                },
+                arguments: capture.arguments,
+                known: known.to_owned(),
+            });
             continue;
         }
         let executable = capture.arguments.first().map(|path| Utf8PathBuf::from(path.display().to_string()));
@@ -215,6 +248,20 @@ fn restore(
             environment.push((name.clone(), value));
         }
     }
+}
+
+/// The rustdoc that cargo would call.
+fn rustdoc(options: &BuildOptions, config: &Config) -> Utf8PathBuf {
+    let by_variable = options.environment.get(OsStr::new("RUSTDOC")).map(Into::into);
+    let path = by_variable.or_else(|| config.build.rustdoc.clone()).unwrap_or_else(|| "rustdoc".into());
+    // One without such a name cannot be called, and that is said.
+    Utf8PathBuf::from(path.to_string_lossy().into_owned())
+}
+
+/// The name of the library that rustdoc is to look at.
+fn crate_name(arguments: &[OsString]) -> Option<String> {
+    let place = arguments.iter().position(|argument| argument == "--crate-name")?;
+    arguments.get(place + 1)?.to_str().map(str::to_owned)
 }
 
 fn kind(kinds: &[CargoKind]) -> TargetKind {

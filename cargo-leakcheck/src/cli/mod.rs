@@ -116,7 +116,11 @@ fn resolve(cli: Cli, surroundings: Surroundings) -> Result<Options> {
             })
         }
         Some(Command::Exec(exec)) => {
-            let config = config(&exec.run, None, &surroundings);
+            let mut config = config(&exec.run, None, &surroundings);
+            // A variable that is meant for the workspace's tests.
+            if config.file.is_none() {
+                config.profile = exec.run.leakcheck_profile.clone();
+            }
             let (trace, judge, report) = run(&exec.run, None, &surroundings);
             let Surroundings { environment, directory, .. } = surroundings;
             let exec = ExecOptions { command: exec.command, directory, environment };

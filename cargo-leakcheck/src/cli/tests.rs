@@ -223,6 +223,7 @@ fn the_configuration_that_is_asked_for() {
     assert_eq!(asked(&line, &[("LEAKCHECK_PROFILE", "x")]), (Some("/work space/a/b.toml".into()), ci()));
     assert_eq!(asked(&[], &[("LEAKCHECK_PROFILE", "ci")]), (None, ci()));
     assert_eq!(asked(&[], &[("LEAKCHECK_PROFILE", "")]), (None, None));
+    assert_eq!(asked(&["exec", "x"], &[("LEAKCHECK_PROFILE", "ci")]), (None, None));
 }
 
 #[test]

@@ -20,6 +20,6 @@ pub use ipc::{IpcName, IpcObject};
 pub use left::{Left, LeftChild, LeftThread, LeftTimer};
 pub use recorded::RecordedBy;
 pub use steered::{Availability, Steered};
-pub use target::{NotChecked, OwnCode, TargetKind, TestBinary};
+pub use target::{Covered, NotChecked, OwnCode, Target, TargetKind, TestBinary};
 pub use test::{Outcome, Output, PlannedTest, Ran, Stdio, TestName, Window};
 pub use words::{ALLOCATOR, count};

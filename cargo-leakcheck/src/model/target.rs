@@ -77,6 +77,44 @@ impl TestBinary {
     }
 }
 
+/// Something that `cargo test` would test: a binary, or the examples in a library's documentation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Name of the package.
+    pub package: String,
+    /// Name of the target.
+    pub name: String,
+    /// Its kind as cargo names it, or `doctest`.
+    pub kind: &'static str,
+    /// As reports name it: a binary's id, or `doctests of NAME`.
+    pub id: String,
+    /// Tests that it lists; none where it cannot be asked.
+    pub tests: Option<usize>,
+    /// Those of them that are marked `#[ignore]` and therefore do not run.
+    pub ignored: usize,
+    /// Those of them that run.
+    pub selected: usize,
+    /// How it is covered.
+    pub covered: Covered,
+}
+
+/// How a target is covered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Covered {
+    /// Test by test.
+    ByTest,
+    /// As a whole.
+    AsUnit {
+        /// Why.
+        reason: String,
+    },
+    /// Not at all.
+    No {
+        /// Why.
+        reason: String,
+    },
+}
+
 /// Something that `cargo test` would have tested and this run does not.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct NotChecked {

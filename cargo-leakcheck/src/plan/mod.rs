@@ -3,13 +3,14 @@
 pub mod budgets;
 mod list;
 mod program;
+pub mod targets;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 
 use crate::discover::{Discovered, TestCase, Tests};
 use crate::error::Result;
-use crate::model::{Budget, PlannedTest, Stdio, TestBinary, TestName, Window};
+use crate::model::{Budget, PlannedTest, Stdio, Target, TestBinary, TestName, Window};
 use crate::options::{Ignored, Selection};
 
 pub use list::print;
@@ -20,6 +21,8 @@ pub use program::program;
 pub struct Plan {
     /// The tests, by binary and then by name.
     pub tests: Vec<PlannedTest>,
+    /// The binaries that were looked at.
+    pub targets: Vec<Target>,
     /// What the user should know about how they run.
     pub notes: Vec<String>,
 }
@@ -37,56 +40,68 @@ pub fn plan(
     let mut plan = Plan::default();
     let mut discovered = discovered;
     discovered.sort_by_cached_key(|found| (found.binary.id(), found.binary.path.clone()));
-    for Discovered { binary, tests } in discovered {
-        let id = binary.id();
-        let (cases, window) = match tests {
-            Tests::Libtest(cases) => (cases, Window::TestBody),
-            Tests::Protocol(cases) => {
-                // Either true, or the harness does not know the option and lists everything.
-                if selection.ignored == Ignored::Skip && cases.iter().all(|case| case.ignored) {
-                    let count = cases.len();
-                    plan.notes.push(format!("{} lists all its {count} tests as ignored", binary.id()));
-                }
-                (cases, Window::Process)
-            }
-            Tests::Unit { reason } => {
-                if selects(selection, &binary, &id, &binary.target, false) {
-                    plan.notes.push(format!("{} runs as one test: {reason}", binary.id()));
-                    plan.tests.push(PlannedTest {
-                        name: TestName::Unit(binary.target.clone()),
-                        binary,
-                        arguments: Vec::new(),
-                        window: Window::Process,
-                        budget: Budget::default(),
-                        should_panic: false,
-                        stdio: Stdio::Captured,
-                        policy: None,
-                    });
-                }
-                continue;
-            }
-        };
-        let mut cases: Vec<_> = cases
-            .into_iter()
-            .filter(|case| selects(selection, &binary, &id, &case.name, case.ignored))
-            .collect();
-        if cases.is_empty() {
-            continue;
-        }
-        cases.sort_by(|one, other| one.name.cmp(&other.name));
-        let mut limits = budgets(&binary)?;
-        plan.tests.extend(cases.into_iter().map(|case| PlannedTest {
-            arguments: arguments(&case),
-            budget: limits.remove(&case.name).unwrap_or_default(),
-            name: TestName::Listed(case.name),
-            binary: binary.clone(),
-            window,
-            should_panic: false,
-            stdio: Stdio::Captured,
-            policy: None,
-        }));
+    for found in discovered {
+        let before = plan.tests.len();
+        add(&mut plan, &found, selection, &mut budgets)?;
+        let skips = selection.ignored == Ignored::Skip;
+        plan.targets.push(targets::of_binary(&found, plan.tests.len() - before, skips));
     }
     Ok(plan)
+}
+
+/// Adds what is selected of a binary.
+fn add(
+    plan: &mut Plan,
+    found: &Discovered,
+    selection: &Selection,
+    budgets: &mut impl FnMut(&TestBinary) -> Result<HashMap<String, Budget>>,
+) -> Result<()> {
+    let Discovered { binary, tests } = found;
+    let id = binary.id();
+    let (cases, window) = match tests {
+        Tests::Libtest(cases) => (cases, Window::TestBody),
+        Tests::Protocol(cases) => {
+            // Either true, or the harness does not know the option and lists everything.
+            if selection.ignored == Ignored::Skip && cases.iter().all(|case| case.ignored) {
+                plan.notes.push(format!("{id} lists all its {} tests as ignored", cases.len()));
+            }
+            (cases, Window::Process)
+        }
+        Tests::Unit { reason } => {
+            if selects(selection, binary, &id, &binary.target, false) {
+                plan.notes.push(format!("{id} runs as one test: {reason}"));
+                plan.tests.push(PlannedTest {
+                    name: TestName::Unit(binary.target.clone()),
+                    binary: binary.clone(),
+                    arguments: Vec::new(),
+                    window: Window::Process,
+                    budget: Budget::default(),
+                    should_panic: false,
+                    stdio: Stdio::Captured,
+                    policy: None,
+                });
+            }
+            return Ok(());
+        }
+    };
+    let mut cases: Vec<_> =
+        cases.iter().filter(|case| selects(selection, binary, &id, &case.name, case.ignored)).collect();
+    if cases.is_empty() {
+        return Ok(());
+    }
+    cases.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut limits = budgets(binary)?;
+    plan.tests.extend(cases.into_iter().map(|case| PlannedTest {
+        arguments: arguments(case),
+        budget: limits.remove(&case.name).unwrap_or_default(),
+        name: TestName::Listed(case.name.clone()),
+        binary: binary.clone(),
+        window,
+        should_panic: false,
+        stdio: Stdio::Captured,
+        policy: None,
+    }));
+    Ok(())
 }
 
 /// libtest's rules: any filter, no skip, both whole names when exact. And nextest's for expressions: any of them.

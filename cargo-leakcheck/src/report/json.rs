@@ -4,7 +4,7 @@ mod kernel;
 
 use serde::Serialize;
 
-use super::{Format, Run, Summary, View};
+use super::{Format, Run, Summary, View, targets};
 use crate::model::{Budget, CheckedTest, Finding, FindingKind, Frame, LeftFiles, Measure, Outcome, Verdict};
 use crate::model::{NotChecked, RecordedBy};
 use crate::snapshot::Loss;
@@ -29,6 +29,7 @@ impl Format for Json {
             interrupted: run.interrupted,
             duration_ns: nanoseconds(run.duration),
             summary: run.summary(),
+            targets: targets::rows(run),
             tests: run.tests.iter().map(|checked| test(checked, view)).collect(),
             not_checked: &run.not_checked,
         };
@@ -48,6 +49,7 @@ struct Document<'a> {
     interrupted: bool,
     duration_ns: u64,
     summary: Summary,
+    targets: Vec<targets::Row<'a>>,
     tests: Vec<Test<'a>>,
     not_checked: &'a [NotChecked],
 }

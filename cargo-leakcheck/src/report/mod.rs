@@ -12,6 +12,7 @@ mod junit;
 mod left;
 mod stack;
 mod status;
+mod targets;
 mod terminal;
 #[cfg(test)]
 mod testing;
@@ -21,7 +22,7 @@ use std::time::Duration;
 
 use crate::error::Exit;
 use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
-use crate::model::{OwnCode, Steered};
+use crate::model::{OwnCode, Steered, Target};
 use crate::options::{Count, Recorder};
 pub use files::{Files, open};
 pub use json::Json;
@@ -33,6 +34,8 @@ pub use terminal::{Terminal, by_uprobe};
 pub struct Run {
     /// The tests that ran, in the order they ended.
     pub tests: Vec<CheckedTest>,
+    /// What cargo would have tested, and how it is covered.
+    pub targets: Vec<Target>,
     /// What cargo would have tested and was not.
     pub not_checked: Vec<NotChecked>,
     /// Wall time of the tests.

@@ -116,6 +116,7 @@ pub fn failing(name: &str) -> CheckedTest {
 pub fn run(tests: Vec<CheckedTest>) -> Run {
     Run {
         tests,
+        targets: Vec::new(),
         not_checked: vec![NotChecked {
             what: "a: doc tests".into(),
             reason: "cannot be run one by one".into(),

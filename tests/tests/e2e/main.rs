@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod children;
+mod config;
 mod descriptors;
 mod documents;
 mod exec;
@@ -20,6 +21,7 @@ mod ipc;
 mod left;
 mod processes;
 mod selection;
+mod targets;
 mod unprivileged;
 mod witness;
 
@@ -46,8 +48,9 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 11] = [
+    let lists: [&[NamedTrial]; 13] = [
         children::TRIALS,
+        config::TRIALS,
         frees::TRIALS,
         bad_input::TRIALS,
         descriptors::TRIALS,
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         ipc::TRIALS,
         left::TRIALS,
         selection::TRIALS,
+        targets::TRIALS,
         unprivileged::TRIALS,
     ];
     for &(name, run) in lists.into_iter().flatten() {
