@@ -11,6 +11,7 @@ use std::process::Command;
 
 use cargo_leakcheck::build::{self, build};
 use cargo_leakcheck::cli::{self, Request, Surroundings};
+use cargo_leakcheck::discover;
 use cargo_leakcheck::model::TargetKind;
 use cargo_leakcheck::options::{Action, BuildOptions};
 
@@ -172,6 +173,8 @@ fn compare_environments(variables: &[(&str, &str)]) {
     assert_eq!(built.not_checked, []);
     let libraries: Vec<_> = built.doctests.iter().map(|doctests| &*doctests.rustdoc.package).collect();
     assert_eq!(libraries, ["main-crate"]);
+    // It has none of its own, and no file of this run is needed to find out.
+    assert_eq!(discover::doctests::count(&built.doctests[0]), Ok(0));
     for binary in &built.binaries {
         let mut command = Command::new(&binary.path);
         command.current_dir(&binary.directory).env_clear();

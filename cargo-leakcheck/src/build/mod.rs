@@ -206,7 +206,7 @@ fn assemble(
                     directory: utf8(capture.directory.into_os_string())?,
                     environment: capture.environment.into_iter().collect(),
                 },
-                arguments: capture.arguments,
+                arguments: without_runner(capture.arguments),
                 known: known.to_owned(),
             });
             continue;
@@ -256,6 +256,20 @@ fn rustdoc(options: &BuildOptions, config: &Config) -> Utf8PathBuf {
     let path = by_variable.or_else(|| config.build.rustdoc.clone()).unwrap_or_else(|| "rustdoc".into());
     // One without such a name cannot be called, and that is said.
     Utf8PathBuf::from(path.to_string_lossy().into_owned())
+}
+
+/// Arguments of rustdoc without our runner, which would be started in place of the examples.
+fn without_runner(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        if argument == "--test-runtool" || argument == "--test-runtool-arg" {
+            arguments.next();
+        } else {
+            kept.push(argument);
+        }
+    }
+    kept
 }
 
 /// The name of the library that rustdoc is to look at.

@@ -1,7 +1,7 @@
 //! How many examples in documentation there are: rustdoc is asked, and runs none of them.
 //!
-//! It reads the whole library for that, and compiles examples of edition 2024, so the answer is kept: until cargo
-//! builds the library anew.
+//! It reads the whole library for that, and compiles examples of edition 2024, so the answer is kept until cargo builds
+//! the library anew.
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

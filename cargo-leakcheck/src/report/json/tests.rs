@@ -104,7 +104,11 @@ fn the_document_has_the_public_shape() {
             "duration_ns": 1_234_000_000,
             "summary": {"tests": 1, "clean": 0, "leaking": 1, "leaking_not_counted": 0, "failed": 0,
                         "incomplete": 0, "not_checked": 1},
-            "tests": [test],
+            "targets": [{
+            "package": "a", "name": "a", "kind": "lib", "binary": "a", "status": "checked",
+            "tests": 3, "ignored": 1, "checked": 1, "reason": null,
+        }],
+        "tests": [test],
             "not_checked": [{"what": "a: doc tests", "reason": "cannot be run one by one"}],
         })
     );
