@@ -71,8 +71,9 @@ impl Workspace {
             let config = config::load(options);
             (config, directories.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
+        let config = config?;
         let (directories, target, own) = directories?;
-        Ok(Self { config: config?, directories, target, own })
+        Ok(Self { config, directories, target, own })
     }
 
     /// Its root directory.

@@ -50,7 +50,7 @@ pub struct TestArgs {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Trace any program, Rust or not
-    Exec(ExecArgs),
+    Exec(Box<ExecArgs>),
     /// Print the tests that would run, with their budgets
     List(Box<TestArgs>),
     /// Print every value that can be configured, and where it comes from; for each test that is selected, if any is

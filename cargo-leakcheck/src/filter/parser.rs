@@ -8,8 +8,11 @@ use super::{Expression, Part};
 /// Parentheses and negations inside of each other, at most.
 const DEEPEST: usize = 200;
 
+/// Makes a matcher of a text, or says what is wrong with it.
+type Make = fn(&str) -> Result<Matcher, String>;
+
 /// Predicates, and how they compare text without a sign.
-const PREDICATES: [(&str, Part, fn(&str) -> Result<Matcher, String>); 5] = [
+const PREDICATES: [(&str, Part, Make); 5] = [
     ("test", Part::Test, |text| Ok(Matcher::Contains(text.to_owned()))),
     ("package", Part::Package, Matcher::glob),
     ("binary", Part::Binary, Matcher::glob),
@@ -175,11 +178,7 @@ impl<'a> Parser<'a> {
         Ok(expression)
     }
 
-    fn matcher(
-        &mut self,
-        part: Part,
-        default: fn(&str) -> Result<Matcher, String>,
-    ) -> Result<Matcher, Wrong> {
+    fn matcher(&mut self, part: Part, default: Make) -> Result<Matcher, Wrong> {
         let rest = self.rest();
         let start = self.place;
         let sign = rest.chars().next().filter(|sign| "=~#/".contains(*sign));
