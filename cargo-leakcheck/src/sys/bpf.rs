@@ -8,6 +8,8 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use nix::errno::Errno;
 
 const BPF_PROG_LOAD: libc::c_long = 5;
+/// How often it is tried to load a program while signals come.
+const LOADS: usize = 10;
 const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
 const BPF_MAP_DELETE_BATCH: libc::c_long = 27;
 const BPF_LINK_CREATE: libc::c_long = 28;
@@ -135,8 +137,15 @@ pub fn load_program(
     };
     let length = name.len().min(attributes.name.len() - 1);
     attributes.name[..length].copy_from_slice(&name.as_bytes()[..length]);
-    // SAFETY: the instructions, the license and the attributes outlive the call.
-    let mut loaded = unsafe { bpf(BPF_PROG_LOAD, &mut attributes) };
+    // A signal, to whichever thread, ends the verifier's work (as libbpf knows).
+    let mut loaded = Err(Errno::EAGAIN);
+    for _ in 0..LOADS {
+        if loaded != Err(Errno::EAGAIN) {
+            break;
+        }
+        // SAFETY: the instructions, the license and the attributes outlive the call.
+        loaded = unsafe { bpf(BPF_PROG_LOAD, &mut attributes) };
+    }
     let mut log = Vec::new();
     if loaded.is_err() {
         log.resize(1 << 20, 0u8);
