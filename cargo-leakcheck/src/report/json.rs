@@ -5,7 +5,7 @@ mod read;
 
 use serde::Serialize;
 
-use super::{Format, Run, Summary, View};
+use super::{Format, Run, Summary, View, targets};
 use crate::model::{
     Attempts, Budget, CheckedTest, Finding, FindingKind, Frame, LeftFiles, Measure, Outcome, Verdict,
 };
@@ -37,6 +37,7 @@ impl Format for Json {
             interrupted: run.interrupted,
             duration_ns: nanoseconds(run.duration),
             summary: run.summary(),
+            targets: targets::rows(run),
             tests: run.tests.iter().map(|checked| test(checked, view)).collect(),
             not_checked: &run.not_checked,
         };
@@ -56,6 +57,7 @@ struct Document<'a> {
     interrupted: bool,
     duration_ns: u64,
     summary: Summary,
+    targets: Vec<targets::Row<'a>>,
     tests: Vec<Test<'a>>,
     not_checked: &'a [NotChecked],
 }

@@ -11,6 +11,7 @@ mod action;
 mod allocators;
 mod bad_input;
 mod children;
+mod config;
 mod containers;
 mod descriptors;
 mod doctor;
@@ -30,6 +31,7 @@ mod processes;
 mod raised;
 mod runner;
 mod selection;
+mod targets;
 mod unprivileged;
 mod witness;
 
@@ -56,10 +58,11 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 21] = [
+    let lists: [&[NamedTrial]; 23] = [
         action::TRIALS,
         allocators::TRIALS,
         children::TRIALS,
+        config::TRIALS,
         containers::TRIALS,
         doctor::TRIALS,
         frees::TRIALS,
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         raised::TRIALS,
         runner::TRIALS,
         selection::TRIALS,
+        targets::TRIALS,
         unprivileged::TRIALS,
     ];
     for &(name, run) in lists.into_iter().flatten() {

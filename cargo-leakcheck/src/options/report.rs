@@ -1,0 +1,71 @@
+use camino::Utf8PathBuf;
+
+/// How to report.
+#[derive(Clone, Debug, Default)]
+pub struct ReportOptions {
+    /// Where the JUnit document goes.
+    pub junit: Option<Utf8PathBuf>,
+    /// Where the JSON document goes; `-` is standard output.
+    pub json: Option<Utf8PathBuf>,
+    /// The directory that collects the JSON documents of all processes of a run.
+    pub results: Option<Utf8PathBuf>,
+    /// When to tell GitHub Actions.
+    pub github: When,
+    /// Where that would be.
+    pub actions: Github,
+    /// Show std, allocator and harness frames too.
+    pub full_stacks: bool,
+    /// Show what every test leaves in its temporary directory.
+    pub files: bool,
+    /// When to colour.
+    pub color: Color,
+    /// Say how long each leak check took (only the benchmark wants this).
+    pub timings: bool,
+}
+
+impl ReportOptions {
+    /// GitHub Actions, if it is to be told.
+    pub fn tells_github(&self) -> Option<&Github> {
+        let tells = match self.github {
+            When::Auto => self.actions.is_there,
+            When::Always => true,
+            When::Never => false,
+        };
+        tells.then_some(&self.actions)
+    }
+}
+
+/// When to do something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum When {
+    /// Where it makes sense.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What GitHub Actions is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Github {
+    /// It is what runs the tool.
+    pub is_there: bool,
+    /// Where the repository has been checked out.
+    pub repository: Utf8PathBuf,
+    /// The file of the step's summary.
+    pub summary: Option<Utf8PathBuf>,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Color {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
