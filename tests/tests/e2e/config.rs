@@ -1,12 +1,15 @@
 //! Configuration files on real tests: what they set for all, and by filter for some.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use camino::Utf8PathBuf;
 use fs_err as fs;
-use leakcheck_tests::tool::Workshop;
+use leakcheck_tests::report::Report;
+use leakcheck_tests::tool::{Run, Workshop, open_to_all};
 
 use crate::fixtures::Desk;
-use crate::{NamedTrial, Outcome};
+use crate::runner::{self, bad, failed};
+use crate::{NamedTrial, Outcome, documents};
 
 /// Name and body of each trial.
 pub const TRIALS: &[NamedTrial] = &[
@@ -15,6 +18,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("config::timeouts", timeouts),
     ("config::mistakes", mistakes),
     ("config::where_it_is_looked_for", where_it_is_looked_for),
+    ("config::whoever_starts_the_tests", whoever_starts_the_tests),
 ];
 
 /// Runs tests of a crate with a configuration, and compares their verdicts (or outcomes, where a test has not passed)
@@ -144,40 +148,49 @@ fn mistakes(workshop: &Workshop) -> Outcome {
     write("[profile.default]\ntimeout = \"60s\"\nreachable_bytes = 3\n")?;
     let excerpt = [":3:1", "3 | reachable_bytes = 3", "  | ^^^^^^^^^^^^^^^ did you mean `reachable-bytes`?"];
     run(&[])?.expect(11, &excerpt)?;
-    write("[[profile.default.overrides]]\nfilter = 'package(a) & tset(b)'\n")?;
-    run(&[])?.expect(11, &[":2:24", "unknown predicate `tset`"])?;
+    write("[[profile.default.overrides]]\nfilter = 'test(a) & package(=b)'\n")?;
+    run(&[])?.expect(11, &[":2:29", "^^ no packages matched this"])?;
     write("")?;
     run(&["--leakcheck-profile", "ci"])?.expect(11, &["profile `ci`", "there are: default"])?;
-    run(&["-E", "test(a) &"])?.expect(11, &["--filterset: expected a predicate"])
+    run(&["-E", "test(a) &"])?.expect(11, &["-E", "missing expression"])
 }
 
-/// In a workspace of its own: the file in its root, the manifest, and what `show-config` says of both.
-fn where_it_is_looked_for(workshop: &Workshop) -> Outcome {
-    let folder = workshop.path().join("configured");
-    let write = |path: &str, text: &str| {
+/// A workspace of its own, with two tests that leak; its folder.
+fn configured(workshop: &Workshop, name: &str, config: &str) -> Result<Utf8PathBuf, String> {
+    let folder = workshop.path().join(name);
+    for (path, text) in [
+        (
+            "Cargo.toml",
+            "[workspace]\nmembers = ['inner']\n[workspace.metadata.leakcheck.profile.default]\nfds = 2\nipc = 3\n",
+        ),
+        ("inner/Cargo.toml", "[package]\nname = 'inner'\nversion = '0.0.0'\nedition = '2024'\n"),
+        (
+            "inner/src/lib.rs",
+            "#[test]\nfn leaves_40_bytes() {\n    std::mem::forget(std::hint::black_box(vec![0_u8; 40]));\n}\n\n\
+             #[test]\nfn leaves_41_bytes() {\n    std::mem::forget(std::hint::black_box(vec![0_u8; 41]));\n}\n",
+        ),
+        (".config/leakcheck.toml", config),
+    ] {
         let path = folder.join(path);
         let parent = path.parent().expect("it is in the folder");
         fs::create_dir_all(parent)
             .and_then(|()| fs::write(&path, text))
-            .map_err(|problem| problem.to_string())
-    };
-    write(
-        "Cargo.toml",
-        "[workspace]\nmembers = ['inner']\n[workspace.metadata.leakcheck.profile.default]\nfds = 2\nipc = 3\n",
-    )?;
-    write("inner/Cargo.toml", "[package]\nname = 'inner'\nversion = '0.0.0'\nedition = '2024'\n")?;
-    write(
-        "inner/src/lib.rs",
-        "#[test]\nfn leaves_40_bytes() {\n    std::mem::forget(std::hint::black_box(vec![0_u8; 40]));\n}\n",
-    )?;
-    write(
-        ".config/leakcheck.toml",
-        "[profile.default]\nfds = 1\n[[profile.default.overrides]]\nfilter = 'test(40)'\nbytes = 40\n",
-    )?;
+            .map_err(|problem| problem.to_string())?;
+    }
+    open_to_all(&folder)?;
+    Ok(folder)
+}
+
+/// The file in the root, the manifest, and what `show-config` says of both.
+fn where_it_is_looked_for(workshop: &Workshop) -> Outcome {
+    let config =
+        "[profile.default]\nfds = 1\n[[profile.default.overrides]]\nfilter = 'test(40)'\nbytes = 40\n";
+    let folder = configured(workshop, "configured", config)?;
     let target = workshop.target_dir();
     let inner = folder.join("inner/Cargo.toml");
     let fixed = ["--manifest-path", inner.as_str(), "--target-dir", target.as_str()];
-    workshop.run(&fixed, &[])?.expect(0, &[])?;
+    workshop.run(&[&fixed[..], &["40"]].concat(), &[])?.expect(0, &[])?;
+    workshop.run(&fixed, &[])?.expect(2, &["41 B definitely lost"])?;
     let show = |args: &[&str]| workshop.run(&[&["show-config"], &fixed[..], args].concat(), &[]);
     let says = |args: &[&str], lines: &[[&str; 2]]| {
         let run = show(args)?;
@@ -205,4 +218,64 @@ fn where_it_is_looked_for(workshop: &Workshop) -> Outcome {
         ],
     )?;
     says(&["leaves_40"], &[["bytes = 40", &format!("{file}:5, override of profile default")], ipc])
+}
+
+/// The same tests fail, by the tool itself, under nextest and by the runner of cargo and nextest, whichever file and profile
+/// says what applies.
+fn whoever_starts_the_tests(workshop: &Workshop) -> Outcome {
+    let config = "[[profile.default.overrides]]\nfilter = 'package(inner) & test(40)'\nbytes = 40\n\
+                  [profile.more]\n[[profile.more.overrides]]\nfilter = 'binary_id(inner) & test(/41_bytes$/)'\nbytes = 41\n";
+    let folder = configured(workshop, "started", config)?;
+    let other = "[[profile.default.overrides]]\nfilter = 'kind(lib) & test(41)'\nignore = 'it is known'\n";
+    fs::write(folder.join("other.toml"), other).map_err(|problem| problem.to_string())?;
+    let more = ("LEAKCHECK_PROFILE", "more");
+    // The file, the variables, and who fails by them.
+    for (file, profile, failing) in [
+        (None, None, &["inner leaves_41_bytes"][..]),
+        (None, Some(more), &[]),
+        (Some("other.toml"), None, &["inner leaves_40_bytes"]),
+    ] {
+        let expected: BTreeSet<String> = failing.iter().map(|name| (*name).to_owned()).collect();
+        let code = if failing.is_empty() { 0 } else { 2 };
+        let asked: Vec<&str> = file.iter().flat_map(|file| ["--config-file", file]).collect();
+        let json = folder.join("report.json");
+        // A relative path is one from here, also where the runner has another working directory.
+        let tool = |args: &[&str]| -> Result<(Run, Report), String> {
+            let mut command = workshop.command(args)?;
+            command.current_dir(&folder).env("CARGO_TARGET_DIR", workshop.target_dir()).envs(profile);
+            let output = command.output().map_err(|problem| format!("{command:?}: {problem}"))?;
+            let run = Run::new(format!("{command:?}"), output);
+            let report =
+                documents::json(&json).map_err(|problem| format!("{problem}\n{}", run.describe()))?;
+            Ok((run, report))
+        };
+        let reports = ["--json", json.as_str()];
+        for args in [
+            [&asked[..], &reports].concat(),
+            [&["nextest"], &asked[..], &reports, &["run", "--no-fail-fast"]].concat(),
+        ] {
+            let (run, report) = tool(&args)?;
+            if bad(&report) != expected || report.tests.len() != 2 {
+                return Err(format!("{:?} instead of {expected:?}\n{}", bad(&report), run.describe()));
+            }
+            run.expect(code, &[])?;
+        }
+        let [(name, runner), flags] = runner::variables(workshop)?;
+        let asked = file.map(|file| format!(" --config-file {} --", folder.join(file)));
+        let runner = asked.map_or(runner.clone(), |asked| runner.trim_end_matches(" --").to_owned() + &asked);
+        let mut variables = vec![(name, &*runner), (flags.0, &*flags.1)];
+        variables.extend(profile);
+        let manifest = folder.join("Cargo.toml");
+        let start = |args: &[&str]| {
+            workshop.cargo(&[args, &["--manifest-path", manifest.as_str()]].concat(), &variables)
+        };
+        let run = start(&["nextest", "run", "--no-fail-fast", "--color=never", "--final-status-level=fail"])?;
+        if failed(&run) != expected {
+            return Err(format!("{:?} instead of {expected:?}\n{}", failed(&run), run.describe()));
+        }
+        let leaking: Vec<_> = failing.iter().map(|name| format!("leak {name}")).collect();
+        let says: Vec<&str> = leaking.iter().map(String::as_str).chain(["2 tests run"]).collect();
+        start(&["test", "--lib"])?.expect(code, &says)?;
+    }
+    Ok(())
 }
