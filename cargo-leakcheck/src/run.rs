@@ -18,7 +18,7 @@ use crate::error::{Error, Exit, Result};
 use crate::model::{CheckedTest, NotChecked, OwnCode, Steered, count};
 use crate::options::{Action, Options, Raised, TraceOptions};
 use crate::progress::Progress;
-use crate::report::{Run, Terminal, View};
+use crate::report::{Run, Stream, Terminal, View};
 use crate::symbolize::Symbolizer;
 use crate::sys::{Interrupts, Signal};
 use crate::trace::{self, Event};
@@ -66,7 +66,7 @@ pub fn run(begun: Begun) -> Result<Exit> {
         (Action::List(build, selection), _) => {
             let (mut job, filters) = prepare(build, selection, &config, options, &interrupts)?;
             filters.settle(&config, &mut job.tests, options);
-            return show::list(&job);
+            return show::list(&job, options);
         }
         (Action::Test(build, selection), _) => {
             let kernel = trace::load(trace)?;
@@ -87,21 +87,25 @@ pub fn run(begun: Begun) -> Result<Exit> {
     });
     let results = results.transpose()?;
     let mut progress = Progress::new(options.report.color);
-    let terminal = Terminal::new(view.clone());
+    let voice = Voice {
+        terminal: Terminal::new(view.clone()),
+        stream: Stream::new(options.report.stream, view.clone()),
+    };
     let brief = job.brief;
-    let (mut run, mut failure) = check(&job, kernel, trace, options, &interrupts, &terminal, &mut progress)?;
+    let (mut run, mut failure) = check(&job, kernel, trace, options, &interrupts, &voice, &mut progress)?;
     if trace.retries > 0 && failure.is_none() {
-        failure = retry::retry(&mut run, &job, trace, options, &interrupts, &terminal, &mut progress)?;
+        failure = retry::retry(&mut run, &job, trace, options, &interrupts, &voice, &mut progress)?;
     }
     if !brief {
         show(&run, &view, options, &progress);
     } else {
-        let details = terminal.details(&run);
+        let details = voice.terminal.details(&run);
         progress.print(&details);
         if let Some(note) = run.steered.note().filter(|_| !details.is_empty()) {
             progress.print(&format!("note: {note}\n"));
         }
     }
+    voice.stream.run_finished(&run);
     files.write(&run, &view)?;
     results.map_or(Ok(()), |results| results.write(&run, &view))?;
     // What stopped the run comes last: what had been found before is not lost.
@@ -134,6 +138,12 @@ fn annotate(run: &Run, view: &View, options: &Options, progress: &Progress) {
     }
 }
 
+/// Who is told of tests while they run.
+struct Voice {
+    terminal: Terminal,
+    stream: Stream,
+}
+
 /// Traces the tests on a thread of its own; analyses and shows each on this one as it ends. Also what
 /// has stopped the run after some tests, if anything has.
 fn check(
@@ -142,7 +152,7 @@ fn check(
     trace: &TraceOptions,
     options: &Options,
     interrupts: &Interrupts,
-    terminal: &Terminal,
+    Voice { terminal, stream }: &Voice,
     progress: &mut Progress,
 ) -> Result<(Run, Option<Error>)> {
     let brief = job.brief;
@@ -158,6 +168,7 @@ fn check(
     let start = Instant::now();
     let binaries: HashSet<_> = job.tests.iter().map(|test| &test.binary.path).collect();
     say(progress, &terminal.checking(job.tests.len(), binaries.len()));
+    stream.run_started(&job.tests, binaries.len());
     let mut tests = Vec::new();
     let mut interrupted = false;
     let mut failure = None;
@@ -182,7 +193,10 @@ fn check(
                     Event::ByUprobe { binary, because } => {
                         say(progress, &report::by_uprobe(own, &binary, &because));
                     }
-                    Event::Started { number } => progress.running(plan[number].name.as_str()),
+                    Event::Started { number } => {
+                        stream.test_started(&plan[number]);
+                        progress.running(plan[number].name.as_str());
+                    }
                     // If nobody receives, the analysis has panicked, and that is what shows.
                     event => drop(sender.send(event)),
                 })
@@ -191,6 +205,7 @@ fn check(
             let failed = Cell::new(0);
             let finished = |test: &CheckedTest| {
                 say(progress, &terminal.finished(test));
+                stream.test_finished(test);
                 failed.set(failed.get() + usize::from(judge::is_bad(test)));
                 if options.trace.max_fail.is_some_and(|limit| failed.get() >= limit) {
                     interrupts.start_no_more();

@@ -39,11 +39,9 @@ fn the_command_lines_are_understood() {
     let mut seen = 0;
     for line in blocks("sh").into_iter().flat_map(str::lines) {
         let Some((_, command)) = line.split_once("cargo leakcheck") else { continue };
-        let command = command.split(" #").next().unwrap();
-        // The end of a subshell.
-        let command = if command.contains('(') { command } else { command.trim_end_matches(')') };
-        let arguments = command.split_whitespace().map(|word| word.trim_matches('\''));
-        let words: Vec<&str> = ["cargo-leakcheck", "leakcheck"].into_iter().chain(arguments).collect();
+        let command = command.split(['#', ')']).next().unwrap();
+        let words: Vec<&str> =
+            ["cargo-leakcheck", "leakcheck"].into_iter().chain(command.split_whitespace()).collect();
         let request = parse(&words);
         assert!(matches!(request, Ok(Request::Run(_) | Request::Examine(_))), "{line}: {request:?}");
         seen += 1;

@@ -8,6 +8,7 @@ mod given;
 mod libtest;
 mod other_args;
 mod runner;
+mod select_args;
 mod values;
 
 use std::ffi::OsString;
@@ -18,16 +19,17 @@ use camino::Utf8PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser as _};
 
-use self::args::{CargoArgs, Cli, Command, RunArgs, SelectArgs, TestArgs};
+use self::args::{CargoArgs, Cli, Command, RunArgs, TestArgs};
 use self::build::build;
 use self::choices::WhenArg;
 use self::libtest::LibtestArgs;
 use self::other_args::{DoctorArgs, ReportCommand, ShowEnvArgs};
+use self::select_args::{MessageFormatArg, RunIgnoredArg, SelectArgs};
 use crate::config::apply;
 use crate::error::{Error, Result};
 use crate::options::{
-    Action, BuildOptions, Color, ConfigOptions, Count, DoctorOptions, Environment, Github, JudgeOptions,
-    KernelBytes, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions, When,
+    Action, BuildOptions, Color, ConfigOptions, Count, DoctorOptions, Environment, Github, Ignored,
+    JudgeOptions, KernelBytes, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions, When,
 };
 use crate::plan::filterset::needs_dependencies;
 
@@ -143,9 +145,9 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
         }
         Some(Command::List(list)) => Options { sudo: false, ..test(*list, surroundings, Action::List)? },
         Some(Command::ShowConfig(show)) => {
-            let SelectArgs { filters, expressions, partition, libtest, .. } = &show.select;
+            let SelectArgs { filters, expressions, partition, run_ignored, libtest, .. } = &show.select;
             let selects = !(filters.is_empty() && expressions.is_empty() && libtest.is_empty());
-            let selects = selects || partition.is_some();
+            let selects = selects || partition.is_some() || run_ignored.is_some();
             let action = |build, selection| Action::ShowConfig(build, selects.then_some(selection));
             Options { sudo: false, ..test(*show, surroundings, action)? }
         }
@@ -159,7 +161,15 @@ fn test(
     surroundings: Surroundings,
     action: impl FnOnce(BuildOptions, Selection) -> Action,
 ) -> Result<Options> {
+    let stream = args.select.message_format == MessageFormatArg::Json;
     let (selection, threads) = selection(args.select)?;
+    let taken = match args.run.json.as_deref() {
+        Some(path) if path == "-" => Some("--json -"),
+        _ => selection.no_capture.then_some("--no-capture"),
+    };
+    if let Some(taken) = taken.filter(|_| stream) {
+        return Err(Error::Usage(format!("--message-format json and {taken} both write to standard output")));
+    }
     if let (Some(jobs), Some(threads)) = (args.run.jobs, threads)
         && jobs != threads
     {
@@ -171,7 +181,9 @@ fn test(
         None => jobs(&args.run),
     };
     let start = start(args.cargo.place.manifest_path.as_ref(), &surroundings);
-    let shared = run(&args.run, given::config(&args.run, jobs, Some(start), &surroundings), &surroundings);
+    let config = given::config(&args.run, jobs, Some(start), &surroundings);
+    let mut shared = run(&args.run, config, &surroundings);
+    shared.report.stream = stream;
     let mut build = build(args.cargo, args.run.color, surroundings);
     build.with_dependencies = needs_dependencies(selection.expressions.iter().map(String::as_str));
     Ok(shared.with(action(build, selection), !args.run.no_sudo))
@@ -209,6 +221,16 @@ fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
     selection.expressions = select.expressions;
     selection.partition = select.partition;
     selection.no_capture |= select.no_capture;
+    if let Some(ignored) = select.run_ignored {
+        if selection.ignored != Ignored::Skip {
+            return Err(Error::Usage("--run-ignored contradicts what stands behind `--`".to_owned()));
+        }
+        selection.ignored = match ignored {
+            RunIgnoredArg::Default => Ignored::Skip,
+            RunIgnoredArg::Only => Ignored::Only,
+            RunIgnoredArg::All => Ignored::Include,
+        };
+    }
     Ok((selection, threads))
 }
 
@@ -269,6 +291,7 @@ fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Sha
         junit: run.junit.clone(),
         json: run.json.clone(),
         results: None,
+        stream: false,
         github: When::Auto,
         actions: github(surroundings),
         full_stacks: false,

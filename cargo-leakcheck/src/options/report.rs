@@ -1,3 +1,5 @@
+//! What a run writes, and where.
+
 use camino::Utf8PathBuf;
 
 /// How to report.
@@ -9,6 +11,8 @@ pub struct ReportOptions {
     pub json: Option<Utf8PathBuf>,
     /// The directory that collects the JSON documents of all processes of a run.
     pub results: Option<Utf8PathBuf>,
+    /// Write events to standard output.
+    pub stream: bool,
     /// When to tell GitHub Actions.
     pub github: When,
     /// Where that would be.

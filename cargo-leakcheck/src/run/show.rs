@@ -3,15 +3,23 @@
 use std::io::Write as _;
 
 use super::job::Job;
+use super::view;
 use crate::config::{self, Config};
 use crate::error::{Error, Exit, Result};
 use crate::model::NotChecked;
+use crate::options::Options;
 use crate::plan;
 use crate::plan::filterset::Filters;
+use crate::report::Stream;
 
 /// Prints the tests, with what else is to be known of them.
-pub fn list(job: &Job) -> Result<Exit> {
-    print("the list", |out| plan::print(&job.tests, out))?;
+pub fn list(job: &Job, options: &Options) -> Result<Exit> {
+    if options.report.stream {
+        let stream = Stream::new(true, view(job.own.clone(), options));
+        job.tests.iter().for_each(|test| stream.test_listed(test));
+    } else {
+        print("the list", |out| plan::print(&job.tests, out))?;
+    }
     for note in &job.notes {
         anstream::eprintln!("note: {note}");
     }

@@ -31,6 +31,7 @@ mod processes;
 mod raised;
 mod runner;
 mod selection;
+mod stream;
 mod targets;
 mod unprivileged;
 mod witness;
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 23] = [
+    let lists: &[&[NamedTrial]] = &[
         action::TRIALS,
         allocators::TRIALS,
         children::TRIALS,
@@ -80,10 +81,11 @@ fn main() -> ExitCode {
         raised::TRIALS,
         runner::TRIALS,
         selection::TRIALS,
+        stream::TRIALS,
         targets::TRIALS,
         unprivileged::TRIALS,
     ];
-    for &(name, run) in lists.into_iter().flatten() {
+    for &(name, run) in lists.iter().copied().flatten() {
         trials.push(trial(name.to_owned(), &workshop, run));
     }
     let user = Arc::new(workshop.recorded_by("user"));
