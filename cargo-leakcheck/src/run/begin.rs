@@ -37,14 +37,12 @@ impl Begun {
         };
         config.resolve(&mut options)?;
         match &mut options.action {
-            Action::Exec(exec) if exec.runner => {
-                // One of many processes has no summary to write.
-                if !options.config.given.contains_key(&Key::Github) {
-                    options.report.github = When::Never;
-                }
+            // One of many processes has no summary to write.
+            Action::Exec(exec) if exec.runner && !options.config.given.contains_key(&Key::Github) => {
+                options.report.github = When::Never;
             }
             // A program is not run twice.
-            Action::Exec(_) if options.trace.kernel_bytes == KernelBytes::IfLeft => {
+            Action::Exec(exec) if !exec.runner && options.trace.kernel_bytes == KernelBytes::IfLeft => {
                 options.trace.kernel_bytes = KernelBytes::Off;
             }
             Action::Test(build, _)
