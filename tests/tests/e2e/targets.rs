@@ -9,8 +9,12 @@ use crate::fixtures::Desk;
 use crate::{NamedTrial, Outcome, documents};
 
 /// Name and body of each trial.
-pub const TRIALS: &[NamedTrial] =
-    &[("targets::counts", counts), ("targets::statuses", statuses), ("targets::nothing", nothing)];
+pub const TRIALS: &[NamedTrial] = &[
+    ("targets::counts", counts),
+    ("targets::statuses", statuses),
+    ("targets::nothing", nothing),
+    ("targets::of_parts", of_parts),
+];
 
 /// The targets by their names with `_`, whether they are doctests, and the number of their tests.
 type Counts = Vec<(String, bool, usize)>;
@@ -148,4 +152,28 @@ fn nothing(workshop: &Workshop) -> Outcome {
         return Err(run.describe());
     }
     run.expect(4, &["0 tests run"])
+}
+
+/// Reports of parts come to the same targets as one run.
+fn of_parts(workshop: &Workshop) -> Outcome {
+    for (package, count) in [("custom-harness", 6), ("doctest", 2)] {
+        let desk = Desk::new(workshop, package)?;
+        let (_, whole) = desk.run(workshop, &[], &[])?;
+        let mut parts = Vec::new();
+        for part in ["slice:1/2", "slice:2/2"] {
+            desk.run(workshop, &["--partition", part], &[])?;
+            let path = desk.file(&format!("{}.json", parts.len()));
+            fs_err::rename(desk.file("report.json"), &path).map_err(|problem| problem.to_string())?;
+            parts.push(path);
+        }
+        let all = desk.file("all.json");
+        let args = ["report", "merge", parts[0].as_str(), parts[1].as_str(), "--json", all.as_str()];
+        let run = workshop.run(&args, &[])?;
+        let merged = documents::json(&all)?;
+        if rows(&merged) != rows(&whole) || merged.targets.len() != count {
+            let (merged, whole) = (rows(&merged), rows(&whole));
+            return Err(format!("{merged:?} instead of {whole:?}\n{}", run.describe()));
+        }
+    }
+    Ok(())
 }
