@@ -26,7 +26,7 @@ use std::ops::Range;
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-pub use self::key::{KEYS, Key, Value};
+pub use self::key::{KEYS, Key, Kind, Known, Value};
 pub use self::layer::{Given, Layer, Origin};
 pub use self::root::of as root_of;
 pub use self::show::{explain_run, explain_test};
