@@ -4,7 +4,7 @@
 //! fixture runs, `LEAKCHECK_E2E_JOBS` with which `-j` (`1,8`), `LEAKCHECK_E2E_RECORDER` by which recorder
 //! (fixtures and the random program: by all of them; `container` and `user` are the ledger without
 //! privileges), `LEAKCHECK_E2E_SEEDS` the seeds of that program
-//! (`1-200`). Without privileges the trials fail: a
+//! (`1-200`), `LEAKCHECK_E2E_WAYS=all` that the large workspace runs whole by every way. Without privileges the trials fail: a
 //! test that did not run is no test that passed.
 
 mod action;
@@ -30,6 +30,7 @@ mod processes;
 mod raised;
 mod runner;
 mod selection;
+mod suite;
 mod unprivileged;
 mod witness;
 
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 21] = [
+    let lists: [&[NamedTrial]; 22] = [
         action::TRIALS,
         allocators::TRIALS,
         children::TRIALS,
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         raised::TRIALS,
         runner::TRIALS,
         selection::TRIALS,
+        suite::TRIALS,
         unprivileged::TRIALS,
     ];
     for &(name, run) in lists.into_iter().flatten() {
