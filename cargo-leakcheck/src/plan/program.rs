@@ -58,6 +58,9 @@ pub fn called(options: &ExecOptions, stdio: Stdio) -> Result<Called> {
             PlannedTest { binary, name, arguments, window, budget, should_panic: false, stdio, attempt };
         Called::One(Box::new(test))
     };
+    if options.runner && identity::is_in_setup_script(&options.environment) {
+        return Ok(Called::Other(path));
+    }
     if !is_test {
         if options.runner {
             return Ok(Called::Other(path));

@@ -9,6 +9,7 @@
 
 mod action;
 mod allocators;
+mod around;
 mod bad_input;
 mod children;
 mod containers;
@@ -19,6 +20,7 @@ mod exec;
 mod fixtures;
 mod frees;
 mod inside;
+mod install;
 mod interrupt;
 mod ipc;
 mod kernel_bytes;
@@ -57,9 +59,10 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 22] = [
+    let lists: [&[NamedTrial]; 24] = [
         action::TRIALS,
         allocators::TRIALS,
+        around::TRIALS,
         children::TRIALS,
         containers::TRIALS,
         doctor::TRIALS,
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         descriptors::TRIALS,
         exec::TRIALS,
         inside::TRIALS,
+        install::TRIALS,
         interrupt::TRIALS,
         ipc::TRIALS,
         kernel_bytes::TRIALS,

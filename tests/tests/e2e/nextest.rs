@@ -27,7 +27,7 @@ pub const TRIALS: &[NamedTrial] = &[
 ];
 
 /// `cargo leakcheck nextest ARGS` on the fixtures, and its report.
-fn nextest(workshop: &Workshop, desk: &Desk, args: &[&str]) -> Result<(Run, Report), String> {
+pub fn nextest(workshop: &Workshop, desk: &Desk, args: &[&str]) -> Result<(Run, Report), String> {
     let (json, junit) = (desk.file("nextest.json"), desk.file("nextest.xml"));
     let reports = ["nextest", "--json", json.as_str(), "--junit", junit.as_str()];
     let run = in_fixtures(workshop, desk, &[&reports[..], args].concat(), &[])?;
@@ -37,7 +37,8 @@ fn nextest(workshop: &Workshop, desk: &Desk, args: &[&str]) -> Result<(Run, Repo
     Ok((run, report))
 }
 
-fn in_fixtures(
+/// `cargo leakcheck ARGS` in the folder of the fixtures.
+pub fn in_fixtures(
     workshop: &Workshop,
     desk: &Desk,
     args: &[&str],

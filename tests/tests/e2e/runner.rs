@@ -29,7 +29,7 @@ const PACKAGES: [(&str, &[&str]); 4] =
     [("budgets", &[]), ("custom-harness", &["--test=mimic"]), ("endings", &[]), ("ignored", &[])];
 
 /// The variables that make cargo and nextest start tests by the tool, and keep frame pointers.
-fn variables(workshop: &Workshop) -> Result<[(&'static str, String); 2], String> {
+pub fn variables(workshop: &Workshop) -> Result<[(&'static str, String); 2], String> {
     Ok([
         ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", format!("{} exec --runner --", workshop.tool()?)),
         ("RUSTFLAGS", "-Cforce-frame-pointers=yes -Cdebuginfo=1".to_owned()),
@@ -136,7 +136,7 @@ fn signals_are_handed_on(workshop: &Workshop) -> Outcome {
 }
 
 /// Arguments for `cargo nextest run` on a package, whose summary names each test that failed.
-fn nextest_run<'a>(package: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+pub fn nextest_run<'a>(package: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let fixed = ["nextest", "run", "-p", package, "--no-fail-fast", "--color=never", "--status-level=none"];
     let output = ["--final-status-level=fail", "--failure-output=immediate", "--show-progress=none"];
     [&fixed[..], &output, more].concat()
