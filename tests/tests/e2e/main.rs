@@ -32,6 +32,7 @@ mod processes;
 mod raised;
 mod runner;
 mod selection;
+mod stream;
 mod suite;
 mod unprivileged;
 mod witness;
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 24] = [
+    let lists: &[&[NamedTrial]] = &[
         action::TRIALS,
         allocators::TRIALS,
         around::TRIALS,
@@ -82,10 +83,11 @@ fn main() -> ExitCode {
         raised::TRIALS,
         runner::TRIALS,
         selection::TRIALS,
+        stream::TRIALS,
         suite::TRIALS,
         unprivileged::TRIALS,
     ];
-    for &(name, run) in lists.into_iter().flatten() {
+    for &(name, run) in lists.iter().copied().flatten() {
         trials.push(trial(name.to_owned(), &workshop, run));
     }
     let user = Arc::new(workshop.recorded_by("user"));
