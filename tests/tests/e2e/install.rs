@@ -1,4 +1,4 @@
-//! The packages, installed by a user who has nothing but Rust and a linker, and what the README says to try.
+//! The packages, built and installed by a user who has nothing but Rust and a linker, and what the README says to try.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -107,6 +107,13 @@ impl Newcomer {
         for name in ["Cargo.toml", "Cargo.lock", "README.md"] {
             fs::copy(repository().join(name), home.join("clone").join(name)).map_err(failed)?;
         }
+        // The example again, as it is with the packages.
+        let example = repository().join("examples/leaky");
+        let manifest = fs::read_to_string(example.join("Cargo.toml")).map_err(failed)?;
+        let published = format!("\"{}\"", env!("CARGO_PKG_VERSION"));
+        let manifest = manifest.replace("{ path = \"../../leakcheck\" }", &published);
+        user.write("own/Cargo.toml", &manifest)?;
+        user.write("own/src/lib.rs", &fs::read_to_string(example.join("src/lib.rs")).map_err(failed)?)?;
         let mut config = format!(
             "[source.crates-io]\nreplace-with = 'here'\n[source.here]\ndirectory = '{registry}'\n\
              [net]\noffline = true\n[build]\ntarget-dir = '{home}/built'\n"
@@ -144,10 +151,10 @@ fn by_a_new_user(workshop: &Workshop) -> Outcome {
         ["LEAK leaky tests::knows_its_capacity", "4096 B definitely lost in 1 block", "src/lib.rs:10"];
     for options in ["--locked ", ""] {
         let install = format!("cargo install {options}cargo-leakcheck");
-        newcomer.run("", &install)?.expect(0, &["installed package `cargo-leakcheck"])?;
-        newcomer.run("clone/examples/leaky", "cargo leakcheck")?.expect(2, &found)?;
+        newcomer.run("own", &install)?.expect(0, &["installed package `cargo-leakcheck"])?;
+        newcomer.run("own", "cargo leakcheck")?.expect(2, &found)?;
         newcomer.run("", "cargo uninstall cargo-leakcheck")?.expect(0, &[])?;
-        newcomer.run("clone/examples/leaky", "cargo leakcheck")?.expect(101, &["no such command"])?;
+        newcomer.run("own", "cargo leakcheck")?.expect(101, &["no such command"])?;
     }
     newcomer.run("clone", &first_command()?)?.expect(2, &found)
 }
