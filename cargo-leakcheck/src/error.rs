@@ -32,6 +32,9 @@ pub enum Error {
     /// An option that makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// A configuration that makes no sense; an excerpt shows where.
+    #[error("{0}")]
+    Config(String),
     /// No privileges for eBPF, where the recorder needs it.
     #[error(
         "not allowed to load eBPF programs ({reason}); run as root, for example `sudo -E env \"PATH=$PATH\" cargo leakcheck`, \

@@ -9,6 +9,8 @@ compile_error!(
 pub mod build;
 pub mod classify;
 pub mod cli;
+pub mod config;
+pub mod diagnostic;
 pub mod discover;
 pub mod doctor;
 pub mod error;
@@ -29,4 +31,4 @@ pub mod symbolize;
 mod sys;
 pub mod trace;
 
-pub use run::{run, stand_aside};
+pub use run::{Begun, run};

@@ -8,7 +8,7 @@ use cargo_leakcheck::build::capture;
 use cargo_leakcheck::cli::{self, Request, Surroundings};
 use cargo_leakcheck::error::{Error, Exit, Result};
 use cargo_leakcheck::options::Raised;
-use cargo_leakcheck::{doctor, raise};
+use cargo_leakcheck::{Begun, doctor, raise};
 
 fn main() -> ExitCode {
     match capture::record(std::env::args_os()) {
@@ -67,12 +67,10 @@ fn work(mut arguments: Vec<OsString>) -> Result<Exit> {
             options.trace.raised = raised(options.sudo);
             doctor::run(&options)
         }
-        Request::Run(mut options) => {
-            if options.sudo && !was_raised && raise::is_wanted() {
-                cargo_leakcheck::stand_aside(&options)?;
-            }
-            options.trace.raised = raised(options.sudo);
-            cargo_leakcheck::run(&options)
+        Request::Run(options) => {
+            let mut begun = Begun::new(*options)?;
+            begun.options.trace.raised = raised(begun.options.sudo);
+            cargo_leakcheck::run(begun)
         }
     }
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use camino::Utf8PathBuf;
 
-pub use report::{Color, Github, ReportOptions};
+use crate::config::Layer;
+
+pub use report::{Color, Github, ReportOptions, When};
 
 /// Everything a run depends on.
 #[derive(Clone, Debug)]
@@ -25,6 +27,30 @@ pub struct Options {
     pub judge: JudgeOptions,
     /// How to report.
     pub report: ReportOptions,
+    /// What else is to be taken into account.
+    pub config: ConfigOptions,
+}
+
+/// Where to look for what is not on the command line.
+#[derive(Clone, Debug, Default)]
+pub struct ConfigOptions {
+    /// What the command line sets: it comes before what files set.
+    pub given: Layer,
+    /// Where the workspace is looked for: a manifest or a directory; nowhere without one.
+    pub start: Option<Utf8PathBuf>,
+    /// `--config-file`, as seen from here.
+    pub file: Option<Utf8PathBuf>,
+    /// `--leakcheck-profile`.
+    pub profile: Option<String>,
+}
+
+/// What one test has otherwise than the run.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// How it is traced. What is of the whole run is as there.
+    pub trace: TraceOptions,
+    /// How it is judged.
+    pub judge: JudgeOptions,
 }
 
 /// What to do.
@@ -34,6 +60,8 @@ pub enum Action {
     Test(BuildOptions, Selection),
     /// Build, discover, print.
     List(BuildOptions, Selection),
+    /// Explain what is configured, also for the tests of the selection.
+    ShowConfig(BuildOptions, Option<Selection>),
     /// Trace one program, or tests as a runner.
     Exec(ExecOptions),
     /// Print the variables that make this program cargo's runner.
@@ -95,6 +123,8 @@ pub struct ExecOptions {
     pub directory: PathBuf,
     /// The user's environment, without what was meant for this process only.
     pub environment: Environment,
+    /// A file that has what `cargo metadata` says of the workspace.
+    pub metadata: Option<PathBuf>,
     /// Cargo or nextest starts it so: what is no test is none of ours.
     pub runner: bool,
     /// What its arguments ask for, if it is a test binary.
@@ -138,7 +168,7 @@ pub struct DoctorOptions {
     pub sudo: bool,
 }
 
-/// Which tests to run: libtest's own selection.
+/// Which tests to run: libtest's own selection, and expressions.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Substrings, any of which must occur; none selects all.
@@ -265,7 +295,7 @@ pub struct TraceOptions {
 }
 
 /// When to say what descriptors hold in the kernel: what it takes slows the whole machine a little.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KernelBytes {
     /// Never.
     Off,
@@ -276,7 +306,7 @@ pub enum KernelBytes {
 }
 
 /// How to judge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JudgeOptions {
     /// What counts against a test without a budget of its own.
     pub count: Count,

@@ -1,28 +1,31 @@
 //! The pipeline: one stage after the other.
 
 mod analyse;
+mod begin;
 mod exec;
+mod job;
 mod merge;
 mod nextest;
 mod retry;
+mod show;
 
 use std::cell::Cell;
 use std::collections::HashSet;
-use std::io::Write as _;
 use std::sync::{OnceLock, mpsc};
 use std::time::Instant;
 
-use camino::Utf8PathBuf;
-
 use crate::error::{Error, Exit, Result};
-use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Steered, count};
-use crate::options::{Action, BuildOptions, Options, Raised, Selection};
+use crate::model::{CheckedTest, NotChecked, OwnCode, Steered, count};
+use crate::options::{Action, Options, Raised, TraceOptions};
 use crate::progress::Progress;
 use crate::report::{Run, Stream, Terminal, View};
 use crate::symbolize::Symbolizer;
 use crate::sys::{Interrupts, Signal};
 use crate::trace::{self, Event};
-use crate::{build, discover, judge, plan, report};
+use crate::{judge, report};
+
+pub use begin::Begun;
+use job::{Job, prepare, watched};
 
 /// Finished tests that may wait for their analysis before the next ones are held up.
 const WAITING: usize = 16;
@@ -30,54 +33,57 @@ const WAITING: usize = 16;
 /// What the user should know of `sudo`.
 const RAISED: &str = "sudo has raised the tracer, and nothing else (--no-sudo: without)";
 
-/// Returns unless all that the options come to is to put another program in this process's place, which needs no
-/// privileges.
-///
-/// # Errors
-/// There is no such program, or it is a test binary that is asked for something unknown.
-pub fn stand_aside(options: &Options) -> Result<()> {
-    match &options.action {
-        Action::Exec(exec) => exec::called(exec, &options.report).map(drop),
-        _ => Ok(()),
-    }
-}
-
 /// Does what the options ask for; how it ended.
 ///
 /// # Errors
 /// The tool could not do its work; failing and leaking tests are no errors.
-pub fn run(options: &Options) -> Result<Exit> {
-    // A program that is none of ours must not meet what a run sets up.
-    let called = match &options.action {
-        Action::Exec(exec) => Some((exec, exec::called(exec, &options.report)?)),
-        Action::ShowEnv { build, runner, export } => {
-            return nextest::show_env(build, runner, *export);
-        }
+pub fn run(begun: Begun) -> Result<Exit> {
+    let Begun { options, config, called } = begun;
+    let options = &options;
+    match &options.action {
+        Action::ShowEnv { build, runner, export } => return nextest::show_env(build, runner, *export),
         Action::Merge(paths) => return merge::merge(paths, options),
-        Action::Test(..) | Action::List(..) | Action::Nextest { .. } => None,
-    };
+        _ => {}
+    }
     let handed_on: &[Signal] = if called.is_some() { &exec::HANDED_ON } else { &[] };
     let interrupts = Interrupts::new(handed_on)
         .map_err(|source| Error::System { call: "taking over the signals".to_owned(), source })?;
     if let Action::Nextest { build, runner, command } = &options.action {
-        return nextest::nextest(build, runner, command, options, &interrupts);
+        return nextest::nextest((build, &config), runner, command, options, &interrupts);
     }
     let files = report::open(&options.report)?;
-    let (job, kernel) = match (&options.action, called) {
+    // What is in place for all tests, whatever the configuration says of some.
+    let trace = &config.widest(&options.trace);
+    let (mut job, filters, kernel) = match (&options.action, called) {
+        (Action::ShowConfig(build, None), _) => {
+            watched(&interrupts, || job::find(build, &[], &config, options))?;
+            return show::config(&config);
+        }
+        (Action::ShowConfig(build, Some(selection)), _) => {
+            let (job, filters) = prepare(build, selection, &config, options, &interrupts)?;
+            return show::tests(&job, &config, &filters);
+        }
         (Action::List(build, selection), _) => {
-            return list(&prepare(build, selection, options, &interrupts)?, options);
+            let (mut job, filters) = prepare(build, selection, &config, options, &interrupts)?;
+            filters.settle(&config, &mut job.tests, options);
+            return show::list(&job, options);
         }
         (Action::Test(build, selection), _) => {
-            let kernel = trace::load(&options.trace)?;
-            (prepare(build, selection, options, &interrupts)?, kernel)
+            let kernel = trace::load(trace)?;
+            let (job, filters) = prepare(build, selection, &config, options, &interrupts)?;
+            (job, filters, kernel)
         }
-        (_, Some((exec, called))) => (exec::job(exec, called, &interrupts)?, trace::load(&options.trace)?),
-        (_, None) => unreachable!("every other action has its own way"),
+        (Action::Exec(exec), Some(called)) => {
+            let (job, filters) = exec::job(exec, called, &config, &interrupts)?;
+            (job, filters, trace::load(trace)?)
+        }
+        _ => unreachable!("every other action has its own way"),
     };
+    filters.settle(&config, &mut job.tests, options);
     let view = view(job.own.clone(), options);
     let directory = options.report.results.as_deref().filter(|_| !job.tests.is_empty());
     let results = directory.map(|directory| {
-        report::results::Results::begin(directory, &job.tests, options.trace.recorder, &view)
+        report::results::Results::begin(directory, &job.tests, &job.targets, options.trace.recorder, &view)
     });
     let results = results.transpose()?;
     let mut progress = Progress::new(options.report.color);
@@ -86,18 +92,9 @@ pub fn run(options: &Options) -> Result<Exit> {
         stream: Stream::new(options.report.stream, view.clone()),
     };
     let brief = job.brief;
-    let again = |tests| Job {
-        tests,
-        executables: job.executables.clone(),
-        not_checked: Vec::new(),
-        notes: Vec::new(),
-        own: job.own.clone(),
-        may_be_empty: false,
-        brief: job.brief,
-    };
-    let (mut run, mut failure) = check(&job, kernel, options, &interrupts, &voice, &mut progress)?;
-    if options.trace.retries > 0 && failure.is_none() {
-        failure = retry::retry(&mut run, options, &interrupts, &voice, &mut progress, again)?;
+    let (mut run, mut failure) = check(&job, kernel, trace, options, &interrupts, &voice, &mut progress)?;
+    if trace.retries > 0 && failure.is_none() {
+        failure = retry::retry(&mut run, &job, trace, options, &interrupts, &voice, &mut progress)?;
     }
     if !brief {
         show(&run, &view, options, &progress);
@@ -128,7 +125,7 @@ fn view(own: OwnCode, options: &Options) -> View {
 fn show(run: &Run, view: &View, options: &Options, progress: &Progress) {
     let terminal = Terminal::new(view.clone());
     let details = terminal.details(run);
-    let in_github = options.report.github.is_some();
+    let in_github = options.report.tells_github().is_some();
     progress.print(&if in_github { report::quoted(&details) } else { details });
     progress.print(&terminal.summary(run));
     annotate(run, view, options, progress);
@@ -136,66 +133,9 @@ fn show(run: &Run, view: &View, options: &Options, progress: &Progress) {
 
 /// Tells GitHub, if it is to be told.
 fn annotate(run: &Run, view: &View, options: &Options, progress: &Progress) {
-    if let Some(github) = &options.report.github {
+    if let Some(github) = options.report.tells_github() {
         progress.print(&report::annotations(run, view, &github.repository));
     }
-}
-
-/// What is to be done.
-struct Job {
-    tests: Vec<PlannedTest>,
-    /// What is followed where tests start it, if that is asked for.
-    executables: Vec<Utf8PathBuf>,
-    not_checked: Vec<NotChecked>,
-    notes: Vec<String>,
-    own: OwnCode,
-    /// It is no failure when there are no tests: cargo starts its runner for every binary.
-    may_be_empty: bool,
-    /// Nothing is to be said but of tests that have findings, or do not pass.
-    brief: bool,
-}
-
-/// Builds, and asks the binaries for their tests.
-fn prepare(
-    build: &BuildOptions,
-    selection: &Selection,
-    options: &Options,
-    interrupts: &Interrupts,
-) -> Result<Job> {
-    let work = || {
-        let mut built = build::build(build)?;
-        let binaries = std::mem::take(&mut built.binaries);
-        Ok((built, discover::discover(binaries, options.trace.jobs)))
-    };
-    let done = interrupts.watch(work);
-    if interrupts.requested() {
-        return Err(Error::Interrupted);
-    }
-    let (mut built, mut discovered) = done?;
-    plan::filterset::retain(&mut discovered, &selection.expressions, &built.metadata)?;
-    let plan = plan::plan(discovered, selection, plan::budgets::of_binary)?;
-    let notes = std::mem::take(&mut built.notes).into_iter().chain(plan.notes).collect();
-    let build::Built { executables, not_checked, own, .. } = built;
-    Ok(Job { tests: plan.tests, executables, not_checked, notes, own, may_be_empty: false, brief: false })
-}
-
-fn list(job: &Job, options: &Options) -> Result<Exit> {
-    if options.report.stream {
-        let stream = Stream::new(true, view(job.own.clone(), options));
-        job.tests.iter().for_each(|test| stream.test_listed(test));
-    } else {
-        let mut stdout = std::io::stdout().lock();
-        plan::print(&job.tests, &mut stdout)
-            .and_then(|()| stdout.flush())
-            .map_err(|source| Error::System { call: "writing the list".to_owned(), source })?;
-    }
-    for note in &job.notes {
-        anstream::eprintln!("note: {note}");
-    }
-    for NotChecked { what, reason } in &job.not_checked {
-        anstream::eprintln!("note: {what} not checked: {reason}");
-    }
-    Ok(if job.tests.is_empty() { Exit::NothingRan } else { Exit::Clean })
 }
 
 /// Who is told of tests while they run.
@@ -209,6 +149,7 @@ struct Voice {
 fn check(
     job: &Job,
     kernel: trace::Loading,
+    trace: &TraceOptions,
     options: &Options,
     interrupts: &Interrupts,
     Voice { terminal, stream }: &Voice,
@@ -243,7 +184,7 @@ fn check(
         let symbolizer = Symbolizer::new(job.own.clone());
         let traced = std::thread::scope(|scope| {
             let tracer = scope.spawn(move || {
-                trace::run(kernel, plan, executables, &options.trace, interrupts, &mut |event| match event {
+                trace::run(kernel, plan, executables, trace, interrupts, &mut |event| match event {
                     Event::Ready(how) => {
                         let note = how.note().map_or_else(String::new, |note| format!("note: {note}\n"));
                         say(progress, &note);
@@ -296,6 +237,6 @@ fn check(
         let reason = format!("not run after {} had failed or leaked", count(bad, "test"));
         not_checked.push(NotChecked { what: count(left as u64, "other test"), reason });
     }
-    let duration = start.elapsed();
-    Ok((Run { tests, not_checked, duration, recorder, steered, interrupted, exit }, failure))
+    let (targets, duration) = (job.targets.clone(), start.elapsed());
+    Ok((Run { tests, targets, not_checked, duration, recorder, steered, interrupted, exit }, failure))
 }

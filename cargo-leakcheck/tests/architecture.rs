@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// The modules, lowest first: each may use its own layer and those before it.
 const LAYERS: [&[&str]; 13] = [
-    &["error", "model", "options", "snapshot"],
+    &["config", "diagnostic", "error", "model", "options", "snapshot"],
     &["parallel", "references", "scratch", "sys"],
     &["build", "raise"],
     &["discover"],

@@ -9,9 +9,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cargo_leakcheck::build::build;
+use cargo_leakcheck::build::{self, build};
 use cargo_leakcheck::cli::{self, Request, Surroundings};
-use cargo_leakcheck::model::{NotChecked, TargetKind};
+use cargo_leakcheck::discover;
+use cargo_leakcheck::model::TargetKind;
 use cargo_leakcheck::options::{Action, BuildOptions};
 
 use workspace::{Workspace, stdout};
@@ -46,11 +47,9 @@ fn list_has_every_test_of_every_kind_of_target() {
     assert!(output.status.success(), "{stderr}");
     assert_eq!(lines(std::str::from_utf8(&output.stdout).unwrap()), lines(LIST));
     let notes: Vec<_> = stderr.lines().filter(|line| line.starts_with("note: ")).collect();
-    let expected = [
-        "note: main-crate::custom runs as one test: its harness is not libtest, and asked by `--list` it lists no tests",
-        "note: doctests of main-crate not checked: doctests are not run yet",
-    ];
-    assert_eq!(notes, expected);
+    let expected = "note: main-crate::custom runs as one test: its harness is not libtest, and asked by `--list` it lists no tests";
+    // Of doctests, which there are none, nothing is said.
+    assert_eq!(notes, [expected]);
 
     // Selection by package, target and name; from another directory; nothing selected.
     let selected = |arguments: &[&str]| lines(&stdout(&mut workspace.leakcheck(arguments), 0));
@@ -165,12 +164,16 @@ fn compare_environments(variables: &[(&str, &str)]) {
     let all = ["api", "bench", "bundled_sys", "custom", "mac", "main_crate", "speaks", "tested", "tool"];
     assert_eq!(names, all.map(|name| format!("{name}.env")));
 
-    let built = build(&build_options(&plain, &workspace)).unwrap();
-    let not_checked = NotChecked {
-        what: "doctests of main-crate".to_owned(),
-        reason: "doctests are not run yet".to_owned(),
-    };
-    assert_eq!(built.not_checked, [not_checked]);
+    let built = {
+        let options = build_options(&plain, &workspace);
+        build(&options, build::Workspace::find(&options).unwrap())
+    }
+    .unwrap();
+    assert_eq!(built.not_checked, []);
+    let libraries: Vec<_> = built.doctests.iter().map(|doctests| &*doctests.rustdoc.package).collect();
+    assert_eq!(libraries, ["main-crate"]);
+    // It has none of its own, and no file of this run is needed to find out.
+    assert_eq!(discover::doctests::count(&built.doctests[0]), Ok(0));
     for binary in &built.binaries {
         let mut command = Command::new(&binary.path);
         command.current_dir(&binary.directory).env_clear();
@@ -226,7 +229,7 @@ fn kinds_and_order_are_cargos() {
     let workspace = Workspace::new();
     let mut options = build_options(&workspace.command("cargo"), &workspace);
     options.cargo_args.extend(["-p", "main-crate"].map(OsString::from));
-    let built = build(&options).unwrap();
+    let built = build(&options, build::Workspace::find(&options).unwrap()).unwrap();
     let seen: Vec<_> = built.binaries.iter().map(|binary| (binary.target.as_str(), binary.kind)).collect();
     let expected = [
         ("main_crate", TargetKind::Lib),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use cargo_leakcheck::cli::{self, Request, Surroundings};
+use cargo_leakcheck::config::KEYS;
 use cargo_leakcheck::error::Exit;
 
 const README: &str = include_str!("../../README.md");
@@ -92,8 +93,16 @@ fn name(text: &str) -> String {
 #[test]
 fn the_public_options_are_those_of_the_help() {
     let mut shown = BTreeSet::new();
-    let commands =
-        [&[][..], &["doctor"], &["exec"], &["list"], &["nextest"], &["show-env"], &["report", "merge"]];
+    let commands = [
+        &[][..],
+        &["doctor"],
+        &["exec"],
+        &["list"],
+        &["nextest"],
+        &["show-config"],
+        &["show-env"],
+        &["report", "merge"],
+    ];
     for command in commands {
         let words = [&["cargo-leakcheck", "leakcheck"], command, &["--help"]].concat();
         let Ok(Request::Print(help)) = parse(&words) else { panic!("{words:?} prints nothing") };
@@ -106,6 +115,21 @@ fn the_public_options_are_those_of_the_help() {
     let listed = STABILITY.split("## Exit codes").next().unwrap();
     let listed = listed.split("`--").skip(1).map(name).filter(|name| !name.is_empty() && name != "max-");
     assert_eq!(listed.collect::<BTreeSet<_>>(), shown);
+}
+
+/// In both documents, those that an override may have before those of a whole run.
+#[test]
+fn the_keys_of_the_configuration_are_listed() {
+    let named = |text: &'static str| text.split('`').skip(1).step_by(2);
+    let expected = |of_run: bool| KEYS.iter().filter(move |it| it.of_run == of_run).map(|it| it.name);
+    let lines = |start: &str| STABILITY.split(start).nth(1).and_then(|rest| rest.split("\n-").next());
+    let keys = |start| named(lines(start).and_then(|text| text.split("\n\n").next()).unwrap());
+    assert!(keys("- in profiles and overrides: ").eq(expected(false)));
+    assert!(keys("- in profiles: ").eq(expected(true)));
+    let readme =
+        README.split("- Keys are the limits").nth(1).and_then(|rest| rest.split("\n-").next()).unwrap();
+    let listed = named(readme).filter(|word| word.starts_with(|letter: char| letter.is_ascii_lowercase()));
+    assert!(listed.eq(expected(false).chain(expected(true))));
 }
 
 #[test]

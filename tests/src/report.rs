@@ -18,8 +18,27 @@ pub struct Report {
     pub summary: Summary,
     /// The tests that ran.
     pub tests: Vec<Test>,
+    /// What cargo would have tested.
+    pub targets: Vec<Target>,
     /// What was not checked, in whatever shape.
     pub not_checked: Vec<serde_json::Value>,
+}
+
+/// A target.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Target {
+    /// Its own name.
+    pub name: String,
+    /// `lib`, `test` and so on, or `doctest`.
+    pub kind: String,
+    /// `checked`, `one_unit` or `not_checked`.
+    pub status: String,
+    /// Tests that it lists.
+    pub tests: Option<usize>,
+    /// Those that did not run because of their mark.
+    pub ignored: usize,
+    /// Those whose memory was judged.
+    pub checked: usize,
 }
 
 /// What steered the recorder.

@@ -28,23 +28,69 @@ pub struct Built {
     pub binaries: Vec<TestBinary>,
     /// Everything that was built and can be executed.
     pub executables: Vec<Utf8PathBuf>,
+    /// How it would test the examples in documentation, a library each.
+    pub doctests: Vec<Doctests>,
     /// What else it would test.
     pub not_checked: Vec<NotChecked>,
     /// What the user should know about differences from `cargo test`.
     pub notes: Vec<String>,
     /// Where the workspace and its packages are.
     pub own: OwnCode,
-    /// What `cargo metadata` says of it.
-    pub metadata: String,
 }
 
 struct Directories {
     /// The arguments that make cargo build in directories of our own.
     arguments: Vec<OsString>,
+    /// The first of them.
+    target: Utf8PathBuf,
     /// Where the sources are.
     own: OwnCode,
     /// What `cargo metadata` says.
     metadata: String,
+}
+
+/// How cargo would start rustdoc to test the examples in a library's documentation.
+#[derive(Clone, Debug)]
+pub struct Doctests {
+    /// rustdoc, and how it is to be started.
+    pub rustdoc: TestBinary,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Where what is known of them may be kept, as long as the library is as it is.
+    pub known: Utf8PathBuf,
+}
+
+/// What is known of a workspace before anything is built.
+pub struct Workspace {
+    config: Config,
+    directories: Directories,
+}
+
+impl Workspace {
+    /// Asks cargo.
+    ///
+    /// # Errors
+    /// [`Error::Build`] when cargo ends without success; [`Error::Usage`] when its configuration cannot be
+    /// read; [`Error::Command`] when cargo cannot be called.
+    pub fn find(options: &BuildOptions) -> Result<Self> {
+        // Both wait for a program that they start.
+        let (config, directories) = std::thread::scope(|scope| {
+            let directories = scope.spawn(|| directories(options));
+            let config = config::load(options);
+            (config, directories.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        Ok(Self { config: config?, directories: directories? })
+    }
+
+    /// Its root directory.
+    pub fn root(&self) -> &Utf8Path {
+        &self.directories.own.root
+    }
+
+    /// What `cargo metadata` says of it.
+    pub fn metadata(&self) -> &str {
+        &self.directories.metadata
+    }
 }
 
 /// Builds. Cargo's own output goes to standard error as it comes.
@@ -52,15 +98,9 @@ struct Directories {
 /// # Errors
 /// [`Error::Build`] when cargo ends without success; [`Error::Usage`] when its configuration cannot be
 /// kept; [`Error::Command`] when cargo cannot be called.
-pub fn build(options: &BuildOptions) -> Result<Built> {
-    // Both wait for a program that they start.
-    let (config, directories) = std::thread::scope(|scope| {
-        let directories = scope.spawn(|| directories(options));
-        let config = config::load(options);
-        (config, directories.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    });
-    let config = config?;
-    let Directories { arguments: directories, own, metadata } = directories?;
+pub fn build(options: &BuildOptions, workspace: Workspace) -> Result<Built> {
+    let Workspace { config, directories } = workspace;
+    let Directories { arguments: directories, target, own, .. } = directories;
     let targets = config::targets(options, &config)?;
     let host = config
         .host_triple()
@@ -76,11 +116,13 @@ pub fn build(options: &BuildOptions) -> Result<Built> {
 
     let executables = artifacts.iter().filter_map(|artifact| artifact.executable.clone()).collect();
     let tests = artifacts.into_iter().filter(|artifact| artifact.profile.test).collect();
-    let mut built = assemble(tests, captures.read()?)?;
+    let rustdoc = rustdoc(options, &config);
+    let known = target.join("doctests");
+    let mut built = assemble(tests, captures.read()?, &rustdoc, &known)?;
     built.executables = executables;
     built.own = own;
-    built.metadata = metadata;
-    for binary in &mut built.binaries {
+    let rustdocs = built.doctests.iter_mut().map(|doctests| &mut doctests.rustdoc);
+    for binary in built.binaries.iter_mut().chain(rustdocs) {
         restore(&mut binary.environment, &changes, options, &config);
     }
     for target in &targets {
@@ -110,8 +152,8 @@ fn directories(options: &BuildOptions) -> Result<Directories> {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let metadata = MetadataCommand::parse(&text).map_err(|error| command.unexpected(error))?;
-    let target = options.target_dir.as_deref().unwrap_or(&metadata.target_directory);
-    let mut arguments = vec!["--target-dir".into(), target.join("leakcheck").into_os_string()];
+    let target = options.target_dir.as_deref().unwrap_or(&metadata.target_directory).join("leakcheck");
+    let mut arguments = vec!["--target-dir".into(), target.clone().into_os_string()];
     // A build directory of the user's choice is not below the target directory.
     if let Some(build) = metadata.build_directory.filter(|build| *build != metadata.target_directory) {
         let build = serde_json::Value::from(build.join("leakcheck").as_str());
@@ -121,7 +163,7 @@ fn directories(options: &BuildOptions) -> Result<Directories> {
     let manifests = members.filter_map(|package| package.manifest_path.parent());
     let own =
         OwnCode { root: metadata.workspace_root, packages: manifests.map(Utf8Path::to_owned).collect() };
-    Ok(Directories { arguments, own, metadata: text.into_owned() })
+    Ok(Directories { arguments, target, own, metadata: text.into_owned() })
 }
 
 /// Builds everything, has cargo start this program in place of everything that it would test, and returns
@@ -154,7 +196,12 @@ fn compile(options: &BuildOptions, directories: &[OsString], changes: &Environme
 }
 
 /// Puts together what cargo has built and what it has started.
-fn assemble(artifacts: Vec<Artifact>, captures: Vec<Capture>) -> Result<Built> {
+fn assemble(
+    artifacts: Vec<Artifact>,
+    captures: Vec<Capture>,
+    rustdoc: &Utf8Path,
+    known: &Utf8Path,
+) -> Result<Built> {
     let mut artifacts: HashMap<Utf8PathBuf, Artifact> = artifacts
         .into_iter()
         .filter_map(|artifact| artifact.executable.clone().map(|executable| (executable, artifact)))
@@ -164,8 +211,18 @@ fn assemble(artifacts: Vec<Artifact>, captures: Vec<Capture>) -> Result<Built> {
         let package =
             capture.environment.get(OsStr::new("CARGO_PKG_NAME")).map(|name| name.display().to_string());
         if capture.rustdoc {
-            let what = format!("doctests of {}", package.unwrap_or_else(|| "a library".to_owned()));
-            built.not_checked.push(NotChecked { what, reason: "doctests are not run yet".to_owned() });
+            built.doctests.push(Doctests {
+                rustdoc: TestBinary {
+                    target: crate_name(&capture.arguments).unwrap_or_default(),
+                    package: package.unwrap_or_default(),
+                    kind: TargetKind::Lib,
+                    path: rustdoc.to_owned(),
+                    directory: utf8(capture.directory.into_os_string())?,
+                    environment: capture.environment.into_iter().collect(),
+                },
+                arguments: without_runner(capture.arguments),
+                known: known.to_owned(),
+            });
             continue;
         }
         let executable = capture.arguments.first().map(|path| Utf8PathBuf::from(path.display().to_string()));
@@ -207,12 +264,41 @@ fn restore(
     }
 }
 
+/// The rustdoc that cargo would call.
+fn rustdoc(options: &BuildOptions, config: &Config) -> Utf8PathBuf {
+    let by_variable = options.environment.get(OsStr::new("RUSTDOC")).map(Into::into);
+    let path = by_variable.or_else(|| config.build.rustdoc.clone()).unwrap_or_else(|| "rustdoc".into());
+    // One without such a name cannot be called, and that is said.
+    Utf8PathBuf::from(path.to_string_lossy().into_owned())
+}
+
+/// Arguments of rustdoc without our runner, which would be started in place of the examples.
+fn without_runner(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        if argument == "--test-runtool" || argument == "--test-runtool-arg" {
+            arguments.next();
+        } else {
+            kept.push(argument);
+        }
+    }
+    kept
+}
+
+/// The name of the library that rustdoc is to look at.
+fn crate_name(arguments: &[OsString]) -> Option<String> {
+    let place = arguments.iter().position(|argument| argument == "--crate-name")?;
+    arguments.get(place + 1)?.to_str().map(str::to_owned)
+}
+
 fn kind(kinds: &[CargoKind]) -> TargetKind {
     match kinds.first() {
         Some(CargoKind::Bin) => TargetKind::Bin,
         Some(CargoKind::Test) => TargetKind::Test,
         Some(CargoKind::Example) => TargetKind::Example,
         Some(CargoKind::Bench) => TargetKind::Bench,
+        Some(CargoKind::ProcMacro) => TargetKind::ProcMacro,
         _ => TargetKind::Lib,
     }
 }

@@ -1,27 +1,66 @@
 //! What makes cargo, or whoever calls it, start tests by this program: the flags of our builds, and the runner.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use fs_err as fs;
 
 use super::command::quote;
-use super::{Directories, config, directories, flags};
+use super::{Directories, Workspace, config, flags};
 use crate::error::{Error, Result};
 use crate::model::OwnCode;
-use crate::options::{BuildOptions, Environment};
+use crate::options::{BuildOptions, Environment, ExecOptions};
 
 const ENCODED: &str = "CARGO_ENCODED_RUSTFLAGS";
+
+/// The variable that names a file with what `cargo metadata` says, for the runner.
+pub const METADATA: &str = "LEAKCHECK_METADATA";
+
+/// What `cargo metadata` says of the workspace that a runner's test is of.
+///
+/// # Errors
+/// Cargo cannot be called, or knows of no workspace.
+pub fn metadata(exec: &ExecOptions, with_dependencies: bool) -> Result<String> {
+    if let Some(path) = &exec.metadata {
+        let path = path.clone();
+        return fs::read_to_string(&path)
+            .map_err(|source| Error::System { call: format!("reading {}", path.display()), source });
+    }
+    let variable = |name: &str| exec.environment.get(OsStr::new(name));
+    let cargo = variable("CARGO").cloned().unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(&cargo);
+    command.args(["metadata", "--format-version=1"]).args((!with_dependencies).then_some("--no-deps"));
+    command.current_dir(variable("CARGO_MANIFEST_DIR").map_or(&*exec.directory, Path::new));
+    command.env_clear().envs(&exec.environment).stdin(Stdio::null());
+    let failed = |reason: String| Error::Command {
+        command: "cargo metadata".to_owned(),
+        reason: format!("{reason} (filters of the configuration speak of packages)"),
+    };
+    let output = command.output().map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(text.trim().to_owned()));
+    }
+    String::from_utf8(output.stdout).map_err(|_| failed("what it prints is not UTF-8".to_owned()))
+}
 
 /// The variables, and whose code is whose. `options` are those that the runner has.
 ///
 /// # Errors
 /// Cargo's configuration cannot be kept, or an option cannot be handed to a runner.
-pub fn environment(build: &BuildOptions, options: &[String]) -> Result<(Environment, OwnCode)> {
-    let config = config::load(build)?;
-    let targets = config::targets(build, &config)?;
+pub fn environment(
+    build: &BuildOptions,
+    workspace: &Workspace,
+    options: &[String],
+) -> Result<(Environment, OwnCode)> {
+    let Workspace { config, directories } = workspace;
+    let targets = config::targets(build, config)?;
     let host = config
         .host_triple()
         .map_err(|error| Error::Usage(format!("cannot find the host's target: {error}")))?;
-    let mut variables = flags::variables(build, &config, &targets)?;
-    let Directories { arguments: places, own, .. } = directories(build)?;
+    let mut variables = flags::variables(build, config, &targets)?;
+    let Directories { arguments: places, own, .. } = directories;
     if let [_, target, rest @ ..] = &places[..] {
         variables.insert("CARGO_TARGET_DIR".into(), target.clone());
         // A build directory of the user's own is set by `--config build.build-dir="…"`.
@@ -34,7 +73,7 @@ pub fn environment(build: &BuildOptions, options: &[String]) -> Result<(Environm
     for triple in targets.iter().map(|target| target.triple()).chain([host]) {
         variables.insert(config::runner_variable(triple).into(), runner.clone().into());
     }
-    Ok((variables, own))
+    Ok((variables, own.clone()))
 }
 
 /// The runner with its arguments, between blanks: there is no way to quote one.

@@ -5,8 +5,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand};
 
+use super::choices::{CountArg, RecorderArg, WhenArg};
 use super::other_args::{DoctorArgs, ExecArgs, NextestArgs, ReportCommand, ShowEnvArgs};
 use super::select_args::SelectArgs;
 use super::values::{duration, table_size};
@@ -59,6 +60,8 @@ pub enum Command {
     List(Box<TestArgs>),
     /// Run cargo nextest, whose tests are traced and reported as one run
     Nextest(NextestArgs),
+    /// Print every value that can be configured, and where it comes from; for each test that is selected, if any is
+    ShowConfig(Box<TestArgs>),
     /// Print the variables with which cargo and nextest trace tests
     ShowEnv(ShowEnvArgs),
     /// Work with reports
@@ -172,24 +175,30 @@ pub struct CargoArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tracing, judging, reporting")]
 pub struct RunArgs {
+    /// Configuration in place of .config/leakcheck.toml in the workspace's root
+    #[arg(long, value_name = "PATH")]
+    pub config_file: Option<Utf8PathBuf>,
+    /// Profile of the configuration (not of the build) [default: default, or LEAKCHECK_PROFILE]
+    #[arg(long, value_name = "NAME")]
+    pub leakcheck_profile: Option<String>,
     /// Tests at a time [default: number of CPUs]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
     /// End a test after this time: 30, 30s, 2m, 500ms [default: none]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Run a test that fails or leaks so many times more; one that leaks in any attempt still fails
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub retries: u32,
+    /// Run a test that fails or leaks so many times more; one that leaks in any attempt still fails [default: 0]
+    #[arg(long, value_name = "N")]
+    pub retries: Option<u32>,
     /// Start no more tests after so many have failed or leaked
     #[arg(long, value_name = "N", conflicts_with = "retries")]
     pub max_fail: Option<NonZeroUsize>,
     /// --max-fail 1
     #[arg(long, conflicts_with_all = ["retries", "max_fail"])]
     pub fail_fast: bool,
-    /// What counts against the default budget: lost blocks, or all that are outstanding at exit
-    #[arg(long, value_name = "lost|outstanding", default_value = "lost", hide_possible_values = true)]
-    pub count: CountArg,
+    /// What counts against the default budget: lost blocks, or all that are outstanding at exit [default: lost]
+    #[arg(long, value_name = "lost|outstanding", hide_possible_values = true)]
+    pub count: Option<CountArg>,
     /// Count the leaks of tests that fail, abort or run out of time
     #[arg(long)]
     pub count_failed: bool,
@@ -214,9 +223,9 @@ pub struct RunArgs {
     /// Show what the kernel has allocated for each test, by system call and place, and not freed at its end
     #[arg(long)]
     pub kernel_report: bool,
-    /// IPC objects that a test may leave behind, unless it has a limit of its own
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub ipc: u64,
+    /// IPC objects that a test may leave behind, unless it has a limit of its own [default: 0]
+    #[arg(long, value_name = "N")]
+    pub ipc: Option<u64>,
     /// No private IPC namespaces; do not look at IPC objects
     #[arg(long, conflicts_with = "ipc")]
     pub no_ipc: bool,
@@ -248,23 +257,17 @@ pub struct RunArgs {
     #[arg(long, value_name = "PATH")]
     pub json: Option<Utf8PathBuf>,
     /// Annotations and a step summary for GitHub Actions [default: auto, where GITHUB_ACTIONS is true]
-    #[arg(
-        long,
-        value_name = "auto|always|never",
-        default_value = "auto",
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    pub github: WhenArg,
+    #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
+    pub github: Option<WhenArg>,
     /// Show the frames of std, allocator and test harness too
     #[arg(long)]
     pub full_stacks: bool,
     /// When to colour [default: auto, on a terminal]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
     pub color: Option<WhenArg>,
-    /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library, or eBPF for a binary that is known to pass the library by
-    #[arg(long, value_name = "auto|ledger|uprobe", default_value = "auto", hide_possible_values = true)]
-    pub recorder: RecorderArg,
+    /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library, or eBPF for a binary that is known to pass the library by [default: auto]
+    #[arg(long, value_name = "auto|ledger|uprobe", hide_possible_values = true)]
+    pub recorder: Option<RecorderArg>,
     /// Fail where eBPF, or a part of it that is asked for, is not available, instead of doing without
     #[arg(long)]
     pub require_ebpf: bool,
@@ -277,45 +280,25 @@ pub struct RunArgs {
     /// Note where every block is freed, for double frees; a test that has one is otherwise run once more for it
     #[arg(long)]
     pub free_stacks: bool,
-    /// Blocks remembered at a time, freed ones too, over all running tests (uprobe recorder)
-    #[arg(long, value_name = "N", default_value_t = 2_097_152, value_parser = table_size())]
-    pub max_blocks: u32,
-    /// Different call stacks of a run (uprobe recorder)
-    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = table_size())]
-    pub max_stacks: u32,
-    /// Threads (and, in another table, processes and threads that tests have started) that can be alive at a time, over all running tests
-    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
-    pub max_threads: u32,
-    /// Bad frees remembered at a time, over all running tests (uprobe recorder)
-    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
-    pub max_bad_frees: u32,
-    /// Open files remembered at a time, over all running tests (4 KiB of kernel memory each)
-    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = table_size())]
-    pub max_files: u32,
+    /// Blocks remembered at a time, freed ones too, over all running tests (uprobe recorder) [default: 2097152]
+    #[arg(long, value_name = "N", value_parser = table_size())]
+    pub max_blocks: Option<u32>,
+    /// Different call stacks of a run (uprobe recorder) [default: 65536]
+    #[arg(long, value_name = "N", value_parser = table_size())]
+    pub max_stacks: Option<u32>,
+    /// Threads (and, in another table, processes and threads that tests have started) that can be alive at a time, over all running tests [default: 16384]
+    #[arg(long, value_name = "N", value_parser = table_size())]
+    pub max_threads: Option<u32>,
+    /// Bad frees remembered at a time, over all running tests (uprobe recorder) [default: 16384]
+    #[arg(long, value_name = "N", value_parser = table_size())]
+    pub max_bad_frees: Option<u32>,
+    /// Open files remembered at a time, over all running tests (4 KiB of kernel memory each) [default: 16384]
+    #[arg(long, value_name = "N", value_parser = table_size())]
+    pub max_files: Option<u32>,
     /// Probe functions at their first instruction (for the benchmark)
     #[arg(long, hide = true)]
     pub probe_at_entry: bool,
     /// Print how long the leak check at a process's exit took, and the memory it took (for the benchmark)
     #[arg(long, hide = true)]
     pub timings: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WhenArg {
-    Auto,
-    Always,
-    Never,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RecorderArg {
-    Auto,
-    Ledger,
-    Uprobe,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CountArg {
-    Lost,
-    Outstanding,
 }

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use super::Surroundings;
-use super::args::{CargoArgs, WhenArg};
+use super::args::CargoArgs;
+use super::choices::WhenArg;
 use crate::options::BuildOptions;
 
 /// The arguments as cargo takes them.

@@ -1,8 +1,10 @@
 //! The command line: flags, and the environment variables that act like flags, become [`Options`].
-//! Nothing below this module reads either.
+//! Nothing below this module reads either. (What files set besides is for `config` to say.)
 
 mod args;
 mod build;
+mod choices;
+mod given;
 mod libtest;
 mod other_args;
 mod runner;
@@ -13,23 +15,26 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use camino::Utf8PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser as _};
 
-use self::args::{CargoArgs, Cli, Command, CountArg, RecorderArg, RunArgs, TestArgs, WhenArg};
+use self::args::{CargoArgs, Cli, Command, RunArgs, TestArgs};
 use self::build::build;
+use self::choices::WhenArg;
 use self::libtest::LibtestArgs;
 use self::other_args::{DoctorArgs, ReportCommand, ShowEnvArgs};
 use self::select_args::{MessageFormatArg, RunIgnoredArg, SelectArgs};
+use crate::config::apply;
 use crate::error::{Error, Result};
 use crate::options::{
-    Action, BuildOptions, Color, Count, DoctorOptions, Environment, Github, Ignored, JudgeOptions,
-    KernelBytes, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions,
+    Action, BuildOptions, Color, ConfigOptions, Count, DoctorOptions, Environment, Github, Ignored,
+    JudgeOptions, KernelBytes, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions, When,
 };
 use crate::plan::filterset::needs_dependencies;
 
 /// The commands that can be taken for a test's name.
-const COMMANDS: [&str; 6] = ["doctor", "list", "exec", "nextest", "show-env", "report"];
+const COMMANDS: [&str; 7] = ["doctor", "list", "exec", "nextest", "show-config", "show-env", "report"];
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -118,27 +123,34 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
             return Ok(Request::Examine(Box::new(examine(doctor, surroundings))));
         }
         Some(Command::Nextest(nextest)) => {
-            let (trace, judge, report) = run(&nextest.run, None, &surroundings);
             let cargo = runner::cargo_args(&nextest.command);
+            let start = start(cargo.place.manifest_path.as_ref(), &surroundings);
+            let config = given::config(&nextest.run, jobs(&nextest.run), Some(start), &surroundings);
+            let runner = given.map(|given| runner::options(given, &surroundings)).unwrap_or_default();
+            let shared = run(&nextest.run, config, &surroundings);
             let build = build(cargo, None, surroundings);
-            let runner = given.map(runner::options).unwrap_or_default();
-            let action = Action::Nextest { build, runner, command: nextest.command };
-            Options { action, sudo: false, trace, judge, report }
+            shared.with(Action::Nextest { build, runner, command: nextest.command }, false)
         }
         Some(Command::ShowEnv(show)) => {
-            let (trace, judge, report) = run(&show.run, None, &surroundings);
-            let ShowEnvArgs { place, export_prefix: export, .. } = show;
+            let ShowEnvArgs { place, export_prefix: export, run: args } = show;
+            let shared = run(&args, given::config(&args, None, None, &surroundings), &surroundings);
+            let runner = given.map(|given| runner::options(given, &surroundings)).unwrap_or_default();
             let cargo = CargoArgs { place, ..CargoArgs::default() };
             let build = build(cargo, None, surroundings);
-            let runner = given.map(runner::options).unwrap_or_default();
-            let action = Action::ShowEnv { build, runner, export };
-            Options { action, sudo: false, trace, judge, report }
+            shared.with(Action::ShowEnv { build, runner, export }, false)
         }
         Some(Command::Report(ReportCommand::Merge(merge))) => {
-            let (trace, judge, report) = run(&merge.run, None, &surroundings);
-            Options { action: Action::Merge(merge.reports), sudo: false, trace, judge, report }
+            let config = given::config(&merge.run, None, None, &surroundings);
+            run(&merge.run, config, &surroundings).with(Action::Merge(merge.reports), false)
         }
         Some(Command::List(list)) => Options { sudo: false, ..test(*list, surroundings, Action::List)? },
+        Some(Command::ShowConfig(show)) => {
+            let SelectArgs { filters, expressions, partition, run_ignored, libtest, .. } = &show.select;
+            let selects = !(filters.is_empty() && expressions.is_empty() && libtest.is_empty());
+            let selects = selects || partition.is_some() || run_ignored.is_some();
+            let action = |build, selection| Action::ShowConfig(build, selects.then_some(selection));
+            Options { sudo: false, ..test(*show, surroundings, action)? }
+        }
         Some(Command::Exec(exec)) => runner::exec(*exec, surroundings)?,
     };
     Ok(Request::Run(Box::new(options)))
@@ -147,7 +159,7 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
 fn test(
     args: TestArgs,
     surroundings: Surroundings,
-    action: fn(BuildOptions, Selection) -> Action,
+    action: impl FnOnce(BuildOptions, Selection) -> Action,
 ) -> Result<Options> {
     let stream = args.select.message_format == MessageFormatArg::Json;
     let (selection, threads) = selection(args.select)?;
@@ -163,22 +175,36 @@ fn test(
     {
         return Err(Error::Usage(format!("--jobs {jobs} contradicts `-- --test-threads {threads}`")));
     }
-    let (mut trace, judge, mut report) = run(&args.run, threads, &surroundings);
-    report.stream = stream;
-    if selection.no_capture {
-        trace.jobs = 1;
-    }
-    let sudo = !args.run.no_sudo;
+    let jobs = match threads {
+        _ if selection.no_capture => Some((NonZeroUsize::MIN, "no-capture")),
+        Some(threads) => Some((threads, "test-threads")),
+        None => jobs(&args.run),
+    };
+    let start = start(args.cargo.place.manifest_path.as_ref(), &surroundings);
+    let config = given::config(&args.run, jobs, Some(start), &surroundings);
+    let mut shared = run(&args.run, config, &surroundings);
+    shared.report.stream = stream;
     let mut build = build(args.cargo, args.run.color, surroundings);
-    build.with_dependencies = needs_dependencies(&selection.expressions);
-    Ok(Options { action: action(build, selection), sudo, trace, judge, report })
+    build.with_dependencies = needs_dependencies(selection.expressions.iter().map(String::as_str));
+    Ok(shared.with(action(build, selection), !args.run.no_sudo))
+}
+
+fn jobs(run: &RunArgs) -> Option<(NonZeroUsize, &'static str)> {
+    run.jobs.map(|jobs| (jobs, "jobs"))
+}
+
+/// Where cargo looks for the workspace.
+fn start(manifest: Option<&OsString>, surroundings: &Surroundings) -> Utf8PathBuf {
+    let directory = given::directory(surroundings);
+    let manifest = manifest.and_then(|path| path.to_str());
+    manifest.map_or_else(|| directory.to_owned(), |path| directory.join(path))
 }
 
 /// As a run without options would trace.
 fn examine(doctor: DoctorArgs, surroundings: Surroundings) -> DoctorOptions {
     let usual = Cli::try_parse_from(["cargo-leakcheck"]).expect("no option is needed").test.run;
     let usual = RunArgs { color: doctor.color, ..usual };
-    let (trace, _, report) = run(&usual, None, &surroundings);
+    let Shared { trace, report, .. } = run(&usual, ConfigOptions::default(), &surroundings);
     let program = |variable: &str, usual: &str| {
         surroundings.environment.get(std::ffi::OsStr::new(variable)).cloned().unwrap_or_else(|| usual.into())
     };
@@ -208,82 +234,84 @@ fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
     Ok((selection, threads))
 }
 
-fn run(
-    run: &RunArgs,
-    threads: Option<NonZeroUsize>,
-    surroundings: &Surroundings,
-) -> (TraceOptions, JudgeOptions, ReportOptions) {
-    let trace = TraceOptions {
-        require_ebpf: run.require_ebpf,
+/// What all actions have.
+struct Shared {
+    trace: TraceOptions,
+    judge: JudgeOptions,
+    report: ReportOptions,
+    config: ConfigOptions,
+}
+
+impl Shared {
+    fn with(self, action: Action, sudo: bool) -> Options {
+        let Self { trace, judge, report, config } = self;
+        Options { action, sudo, trace, judge, report, config }
+    }
+}
+
+/// The defaults, with what the command line sets.
+fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Shared {
+    let mut trace = TraceOptions {
+        require_ebpf: false,
         raised: Raised::No,
-        recorder: match run.recorder {
-            RecorderArg::Auto => Recorder::Auto,
-            RecorderArg::Ledger => Recorder::Ledger,
-            RecorderArg::Uprobe => Recorder::Uprobe,
-        },
-        jobs: run.jobs.or(threads).map_or(surroundings.cpus, NonZeroUsize::get),
-        timeout: run.timeout,
-        retries: run.retries,
-        max_fail: run.max_fail.map(NonZeroUsize::get).or(run.fail_fast.then_some(1)),
-        follow_children: run.follow_children,
-        free_stacks: run.free_stacks,
-        descriptors: !run.no_fds,
-        kernel_bytes: match run.kernel_bytes {
-            _ if run.no_kernel_bytes || run.no_fds => KernelBytes::Off,
-            None if !run.kernel_report => KernelBytes::IfLeft,
-            _ => KernelBytes::Always,
-        },
-        kernel_report: run.kernel_report,
-        ipc: !run.no_ipc,
-        files: !run.no_files,
-        children: !run.no_children,
-        mappings: !run.no_mappings,
-        max_blocks: run.max_blocks,
-        max_stacks: run.max_stacks,
-        max_threads: run.max_threads,
-        max_bad_frees: run.max_bad_frees,
-        max_files: run.max_files,
+        recorder: Recorder::Auto,
+        jobs: surroundings.cpus,
+        timeout: None,
+        retries: 0,
+        max_fail: None,
+        follow_children: false,
+        free_stacks: false,
+        descriptors: true,
+        kernel_bytes: KernelBytes::IfLeft,
+        kernel_report: false,
+        ipc: true,
+        files: true,
+        children: true,
+        mappings: true,
+        max_blocks: 2_097_152,
+        max_stacks: 65_536,
+        max_threads: 16_384,
+        max_bad_frees: 16_384,
+        max_files: 16_384,
         probe_at_entry: run.probe_at_entry,
     };
-    let judge = JudgeOptions {
-        count: match run.count {
-            CountArg::Lost => Count::Lost,
-            CountArg::Outstanding => Count::Outstanding,
-        },
-        count_failed: run.count_failed,
-        count_should_panic: run.count_should_panic,
-        count_bad_frees: run.deny_bad_frees,
-        fds: run.fds,
-        kernel_bytes: run.kernel_bytes,
-        ipc: run.ipc,
-        children: run.children,
-        threads: run.threads,
-        mapped_bytes: run.mapped_bytes,
+    let mut judge = JudgeOptions {
+        count: Count::Lost,
+        count_failed: false,
+        count_should_panic: false,
+        count_bad_frees: false,
+        fds: None,
+        kernel_bytes: None,
+        ipc: 0,
+        children: None,
+        threads: None,
+        mapped_bytes: None,
     };
-    let report = ReportOptions {
+    let mut report = ReportOptions {
         junit: run.junit.clone(),
         json: run.json.clone(),
         results: None,
         stream: false,
-        github: github(run.github, surroundings),
-        full_stacks: run.full_stacks,
-        files: run.files,
+        github: When::Auto,
+        actions: github(surroundings),
+        full_stacks: false,
+        files: false,
         color: color(run.color, surroundings),
         timings: run.timings,
     };
-    (trace, judge, report)
+    apply::trace(&config.given, &mut trace);
+    apply::judge(&config.given, &mut judge);
+    apply::report(&config.given, &mut report);
+    Shared { trace, judge, report, config }
 }
 
 /// The variables are those that GitHub documents as its default ones.
-fn github(when: WhenArg, surroundings: &Surroundings) -> Option<Github> {
-    let there = surroundings.variable("GITHUB_ACTIONS") == Some("true");
-    if when == WhenArg::Never || when == WhenArg::Auto && !there {
-        return None;
-    }
+fn github(surroundings: &Surroundings) -> Github {
+    let is_there = surroundings.variable("GITHUB_ACTIONS") == Some("true");
     let path = |variable| surroundings.variable(variable).filter(|path| !path.is_empty());
     let here = surroundings.directory.to_str().unwrap_or_default();
     let repository = path("GITHUB_WORKSPACE").unwrap_or(here).into();
-    Some(Github { repository, summary: path("GITHUB_STEP_SUMMARY").map(Into::into) })
+    Github { is_there, repository, summary: path("GITHUB_STEP_SUMMARY").map(Into::into) }
 }
 
 /// The option first, then cargo's variable, then the one that all programs share.

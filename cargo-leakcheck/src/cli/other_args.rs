@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 
-use super::args::{PlaceArgs, RunArgs, WhenArg};
+use super::args::{PlaceArgs, RunArgs};
+use super::choices::WhenArg;
 
 #[derive(Debug, Args)]
 pub struct ExecArgs {

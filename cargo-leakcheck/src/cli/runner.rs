@@ -1,17 +1,19 @@
 //! `exec`, which may be a runner; what `nextest` and `show-env` hand to it, and what nextest's own options tell of the build.
 
 use std::ffi::{OsStr, OsString};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use camino::Utf8PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _};
 
-use super::args::{CargoArgs, RunArgs, WhenArg};
+use super::args::{CargoArgs, RunArgs};
 use super::other_args::ExecArgs;
-use super::{Surroundings, libtest};
+use super::{Surroundings, given, libtest};
+use crate::build::runner::METADATA;
 use crate::error::{Error, Result};
-use crate::options::{Action, Asked, ExecOptions, KernelBytes, Options};
+use crate::options::{Action, Asked, ExecOptions, Options};
 use crate::report::results::VARIABLE;
 
 /// What `exec` asks for.
@@ -20,18 +22,23 @@ use crate::report::results::VARIABLE;
 /// The directory of results has no name that a report could have.
 pub fn exec(exec: ExecArgs, surroundings: Surroundings) -> Result<Options> {
     let (asked, threads) = libtest::asked(exec.command.get(1..).unwrap_or_default());
-    let (mut trace, judge, mut report) = super::run(&exec.run, threads, &surroundings);
-    if matches!(&asked, Asked::Tests(selection) if selection.no_capture) {
-        trace.jobs = 1;
+    let jobs = match &asked {
+        Asked::Tests(selection) if selection.no_capture => Some((NonZeroUsize::MIN, "no-capture")),
+        _ => threads.map(|threads| (threads, "test-threads")),
+    };
+    let jobs = jobs.or(super::jobs(&exec.run));
+    // Cargo and nextest start the tests of a workspace; a program of the user's own choice is in none.
+    let workspace = |name: &str| exec.runner.then(|| surroundings.variable(name)).flatten();
+    let start = workspace("NEXTEST_WORKSPACE_ROOT").or_else(|| workspace("CARGO_MANIFEST_DIR"));
+    let mut config = given::config(&exec.run, jobs, start.map(Utf8PathBuf::from), &surroundings);
+    if !exec.runner && config.file.is_none() {
+        // The variable is meant for those tests.
+        config.profile.clone_from(&exec.run.leakcheck_profile);
     }
-    // A program is not run twice.
-    if trace.kernel_bytes == KernelBytes::IfLeft && !exec.runner {
-        trace.kernel_bytes = KernelBytes::Off;
-    }
-    // One of many processes has no summary to write.
-    report.github = report.github.filter(|_| !exec.runner || exec.run.github == WhenArg::Always);
+    let mut shared = super::run(&exec.run, config, &surroundings);
     let Surroundings { mut environment, directory, .. } = surroundings;
-    report.results =
+    let metadata = environment.remove(OsStr::new(METADATA)).map(PathBuf::from);
+    shared.report.results =
         match environment.remove(OsStr::new(VARIABLE)).map(PathBuf::from) {
             Some(path) => Some(Utf8PathBuf::try_from(path).map_err(|_| {
                 Error::Usage(format!("{VARIABLE}: paths that are not UTF-8 are not supported"))
@@ -39,12 +46,13 @@ pub fn exec(exec: ExecArgs, surroundings: Surroundings) -> Result<Options> {
             None => None,
         };
     let sudo = !exec.run.no_sudo;
-    let exec = ExecOptions { command: exec.command, directory, environment, runner: exec.runner, asked };
-    Ok(Options { action: Action::Exec(exec), sudo, trace, judge, report })
+    let exec =
+        ExecOptions { command: exec.command, directory, environment, metadata, runner: exec.runner, asked };
+    Ok(shared.with(Action::Exec(exec), sudo))
 }
 
 /// The options of ours that were given, as the runner takes them. Where reports go is not its business.
-pub fn options(matches: &ArgMatches) -> Vec<String> {
+pub fn options(matches: &ArgMatches, surroundings: &Surroundings) -> Vec<String> {
     let known = RunArgs::augment_args(clap::Command::new(""));
     let mut options = Vec::new();
     for argument in known.get_arguments() {
@@ -57,7 +65,10 @@ pub fn options(matches: &ArgMatches) -> Vec<String> {
         options.extend(argument.get_long().map(|name| format!("--{name}")));
         if argument.get_action().takes_values() {
             let values = matches.get_raw(id).into_iter().flatten();
-            options.extend(values.map(|value| value.to_string_lossy().into_owned()));
+            let values = values.map(|value| value.to_string_lossy().into_owned());
+            // The runner has another working directory.
+            let place = |path| given::directory(surroundings).join(path).into_string();
+            options.extend(values.map(|value| if id == "config_file" { place(value) } else { value }));
         }
     }
     options

@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::options::Ignored;
 
+mod configured;
 mod runner;
 
 fn surroundings(variables: &[(&str, &str)]) -> Surroundings {
@@ -273,14 +274,17 @@ fn help_and_version_are_no_errors() {
 
 #[test]
 fn github_is_told_where_it_is_there_or_where_it_is_asked_for() {
-    let github = |line: &[&str], variables| parse_in(line, variables).unwrap().report.github;
+    let github = |line: &[&str], variables| {
+        let report = parse_in(line, variables).unwrap().report;
+        report.tells_github().map(|it| (it.repository.to_string(), it.summary.clone()))
+    };
     let summary = ("GITHUB_STEP_SUMMARY", "/tmp/summary");
     let all = [("GITHUB_ACTIONS", "true"), ("GITHUB_WORKSPACE", "/repository"), summary];
-    let told = Github { repository: "/repository".into(), summary: Some("/tmp/summary".into()) };
+    let told = ("/repository".to_owned(), Some("/tmp/summary".into()));
     assert_eq!(github(&[], &all), Some(told));
     assert_eq!(github(&["--github", "never"], &all), None);
     assert_eq!(github(&[], &all[1..]), None);
-    let here = Github { repository: "/work space".into(), summary: None };
+    let here = ("/work space".to_owned(), None);
     assert_eq!(github(&["--github", "always"], &[]), Some(here));
 }
 
@@ -292,8 +296,5 @@ fn what_slows_the_machine_is_done_where_it_is_asked_for() {
     assert_eq!(when(&["--kernel-report"]), KernelBytes::Always);
     assert_eq!(when(&["--no-kernel-bytes", "--kernel-report"]), KernelBytes::Off);
     assert_eq!(when(&["--no-fds"]), KernelBytes::Off);
-    // Programs are not run twice.
-    assert_eq!(when(&["exec", "--", "a"]), KernelBytes::Off);
-    assert_eq!(when(&["exec", "--kernel-bytes", "0", "--", "a"]), KernelBytes::Always);
     assert!(usage(&["--kernel-bytes", "0", "--no-fds"]).contains("cannot be used with"));
 }

@@ -1,5 +1,6 @@
 //! Finds the tests of each test binary by asking it.
 
+pub mod doctests;
 mod harness;
 mod listing;
 mod spawn;

@@ -1,6 +1,7 @@
 //! Runs a test binary to list its tests, and trusts it with nothing: not with time, not with the
 //! amount it prints, not with the processes it leaves behind.
 
+use std::ffi::OsStr;
 use std::io::{Read as _, Seek as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -19,7 +20,11 @@ const SIZE_LIMIT: u64 = 64 << 20;
 const ERROR_LIMIT: u64 = 2048;
 
 /// Runs the binary and returns its standard output, or why there is none to go by.
-pub fn output(binary: &TestBinary, arguments: &[&str], limit: Duration) -> Result<Vec<u8>, String> {
+pub fn output(
+    binary: &TestBinary,
+    arguments: &[impl AsRef<OsStr>],
+    limit: Duration,
+) -> Result<Vec<u8>, String> {
     let files = || -> std::io::Result<_> { Ok((tempfile::tempfile()?, tempfile::tempfile()?)) };
     let (mut stdout, mut stderr) =
         files().map_err(|error| format!("cannot create a temporary file: {error}"))?;

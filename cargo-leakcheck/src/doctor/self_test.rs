@@ -69,7 +69,8 @@ fn run(
 fn plant(options: &DoctorOptions, what: &str) -> Result<PlannedTest> {
     let command = vec![options.executable.clone().into(), OsStr::new(PLANT).into(), OsStr::new(what).into()];
     let (directory, environment) = (options.directory.clone(), options.environment.clone());
-    let exec = ExecOptions { command, directory, environment, runner: false, asked: Asked::Other };
+    let (metadata, runner, asked) = (None, false, Asked::Other);
+    let exec = ExecOptions { command, directory, environment, metadata, runner, asked };
     match plan::called(&exec, Stdio::Captured)? {
         Called::One(test) => Ok(*test),
         Called::Tests(..) | Called::Other(_) => {

@@ -23,7 +23,7 @@ pub use left::{Left, LeftChild, LeftThread, LeftTimer};
 pub use mapping::LeftMapping;
 pub use recorded::RecordedBy;
 pub use steered::{Availability, Steered};
-pub use target::{NotChecked, OwnCode, TargetKind, TestBinary, target_of_id};
+pub use target::{Covered, NotChecked, OwnCode, Target, TargetKind, TestBinary, target_of_id};
 pub use test::{Outcome, Output, PlannedTest, Ran, Stdio, TestName, Window};
 pub use totals::{KernelTotal, KernelTotals};
 pub use words::{ALLOCATOR, count};

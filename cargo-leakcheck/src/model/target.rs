@@ -5,8 +5,10 @@ use camino::Utf8PathBuf;
 /// The kind of cargo target that a test binary was built from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TargetKind {
-    /// The unit tests of a library (proc-macro libraries included).
+    /// The unit tests of a library.
     Lib,
+    /// The unit tests of a library of procedural macros.
+    ProcMacro,
     /// The unit tests of a binary.
     Bin,
     /// An integration test.
@@ -17,6 +19,24 @@ pub enum TargetKind {
     Bench,
     /// A program given to `exec`.
     Program,
+}
+
+impl TargetKind {
+    const ALL: [Self; 7] =
+        [Self::Lib, Self::ProcMacro, Self::Bin, Self::Test, Self::Example, Self::Bench, Self::Program];
+
+    /// As cargo names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lib => "lib",
+            Self::ProcMacro => "proc-macro",
+            Self::Bin => "bin",
+            Self::Test => "test",
+            Self::Example => "example",
+            Self::Bench => "bench",
+            Self::Program => "program",
+        }
+    }
 }
 
 /// An executable that holds tests, with the environment cargo would run it in.
@@ -42,7 +62,7 @@ impl TestBinary {
     pub fn id(&self) -> String {
         let Self { package, target, .. } = self;
         match self.kind {
-            TargetKind::Lib => package.clone(),
+            TargetKind::Lib | TargetKind::ProcMacro => package.clone(),
             TargetKind::Test => format!("{package}::{target}"),
             TargetKind::Bin => format!("{package}::bin/{target}"),
             TargetKind::Example => format!("{package}::example/{target}"),
@@ -50,6 +70,66 @@ impl TestBinary {
             TargetKind::Program => target.clone(),
         }
     }
+}
+
+/// Something that `cargo test` would test: a binary, or the examples in a library's documentation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Name of the package.
+    pub package: String,
+    /// Name of the target.
+    pub name: String,
+    /// Its kind as cargo names it, or [`Target::DOCTEST`].
+    pub kind: &'static str,
+    /// As reports name it: a binary's id, or `doctests of NAME`.
+    pub id: String,
+    /// Tests that it lists; none where it cannot be asked.
+    pub tests: Option<usize>,
+    /// Those of them that are marked `#[ignore]` and therefore do not run.
+    pub ignored: usize,
+    /// Those of them that run.
+    pub selected: usize,
+    /// How it is covered.
+    pub covered: Covered,
+}
+
+impl Target {
+    /// The kind of examples in documentation.
+    pub const DOCTEST: &'static str = "doctest";
+
+    /// The kind that has this name.
+    pub fn kind_named(name: &str) -> Option<&'static str> {
+        let names = TargetKind::ALL.into_iter().map(TargetKind::name);
+        names.chain([Self::DOCTEST]).find(|known| *known == name)
+    }
+
+    /// Adds what another part of the run knows of the same target.
+    pub fn add(&mut self, other: Self) {
+        let rank = |target: &Self| (!matches!(target.covered, Covered::No { .. }), target.selected > 0);
+        if rank(&other) > rank(self) {
+            self.covered = other.covered;
+        }
+        self.tests = self.tests.or(other.tests);
+        self.ignored = self.ignored.max(other.ignored);
+        self.selected += other.selected;
+    }
+}
+
+/// How a target is covered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Covered {
+    /// Test by test.
+    ByTest,
+    /// As a whole.
+    AsUnit {
+        /// Why.
+        reason: String,
+    },
+    /// Not at all.
+    No {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// The kind and name of a target by what [`TestBinary::id`] has said of it.
@@ -65,7 +145,8 @@ pub fn target_of_id<'a>(package: &'a str, id: &'a str) -> (TargetKind, &'a str) 
         Some(("bin", target)) => (TargetKind::Bin, target),
         Some(("example", target)) => (TargetKind::Example, target),
         Some(("bench", target)) => (TargetKind::Bench, target),
-        // nextest has `proc-macro/name`.
+        // nextest's.
+        Some(("proc-macro", target)) => (TargetKind::ProcMacro, target),
         Some(_) => (TargetKind::Lib, package),
     }
 }
@@ -95,14 +176,14 @@ mod tests {
 
     #[test]
     fn ids_of_nextest() {
-        use TargetKind::{Bench, Bin, Example, Lib, Program, Test};
+        use TargetKind::{Bench, Bin, Example, Lib, ProcMacro, Program, Test};
         for (package, id, kind, target) in [
             ("my-pack", "my-pack", Lib, "my-pack"),
             ("my-pack", "my-pack::api", Test, "api"),
             ("my-pack", "my-pack::bin/tool", Bin, "tool"),
             ("my-pack", "my-pack::example/x", Example, "x"),
             ("my-pack", "my-pack::bench/x", Bench, "x"),
-            ("my-pack", "my-pack::proc-macro/my_pack", Lib, "my-pack"),
+            ("my-pack", "my-pack::proc-macro/my_pack", ProcMacro, "my_pack"),
             ("", "true", Program, "true"),
         ] {
             assert_eq!(target_of_id(package, id), (kind, target), "{id}");

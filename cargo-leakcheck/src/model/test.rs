@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Budget, RecordedBy, TestBinary};
+use crate::options::{JudgeOptions, Policy, TraceOptions};
 
 /// Which part of a binary a test is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +64,8 @@ pub struct PlannedTest {
     pub stdio: Stdio,
     /// Which attempt at it this is, from 1.
     pub attempt: u32,
+    /// What it has otherwise than the run.
+    pub policy: Option<Arc<Policy>>,
 }
 
 impl PlannedTest {
@@ -75,6 +78,21 @@ impl PlannedTest {
     /// The same test, for a run that nobody is to see.
     pub fn quiet(&self) -> Self {
         Self { stdio: Stdio::Captured, ..self.clone() }
+    }
+
+    /// How it is traced in a run with these options.
+    pub fn trace<'a>(&'a self, run: &'a TraceOptions) -> &'a TraceOptions {
+        self.policy.as_ref().map_or(run, |policy| &policy.trace)
+    }
+
+    /// Whether it is to have something that the run has.
+    pub fn wants(&self, is: impl Fn(&TraceOptions) -> bool) -> bool {
+        self.policy.as_ref().is_none_or(|policy| is(&policy.trace))
+    }
+
+    /// How it is judged in a run with these options.
+    pub fn judge<'a>(&'a self, run: &'a JudgeOptions) -> &'a JudgeOptions {
+        self.policy.as_ref().map_or(run, |policy| &policy.judge)
     }
 }
 

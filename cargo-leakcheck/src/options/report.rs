@@ -13,8 +13,10 @@ pub struct ReportOptions {
     pub results: Option<Utf8PathBuf>,
     /// Write events to standard output.
     pub stream: bool,
-    /// Tell GitHub Actions; none elsewhere.
-    pub github: Option<Github>,
+    /// When to tell GitHub Actions.
+    pub github: When,
+    /// Where that would be.
+    pub actions: Github,
     /// Show std, allocator and harness frames too.
     pub full_stacks: bool,
     /// Show what every test leaves in its temporary directory.
@@ -25,9 +27,35 @@ pub struct ReportOptions {
     pub timings: bool,
 }
 
+impl ReportOptions {
+    /// GitHub Actions, if it is to be told.
+    pub fn tells_github(&self) -> Option<&Github> {
+        let tells = match self.github {
+            When::Auto => self.actions.is_there,
+            When::Always => true,
+            When::Never => false,
+        };
+        tells.then_some(&self.actions)
+    }
+}
+
+/// When to do something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum When {
+    /// Where it makes sense.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
 /// What GitHub Actions is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Github {
+    /// It is what runs the tool.
+    pub is_there: bool,
     /// Where the repository has been checked out.
     pub repository: Utf8PathBuf,
     /// The file of the step's summary.

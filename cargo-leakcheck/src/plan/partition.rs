@@ -15,6 +15,7 @@ pub fn order(binary: &TestBinary) -> (String, u8, &'static str, String, Utf8Path
         TargetKind::Bench => (2, "bench"),
         TargetKind::Bin => (2, "bin"),
         TargetKind::Example => (2, "example"),
+        TargetKind::ProcMacro => (2, "proc-macro"),
     };
     (binary.package.clone(), rank, kind, binary.target.clone(), binary.path.clone())
 }

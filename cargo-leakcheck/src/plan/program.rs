@@ -54,8 +54,9 @@ pub fn called(options: &ExecOptions, stdio: Stdio) -> Result<Called> {
         let attempt = identity::attempt(&options.environment);
         let arguments = arguments.to_vec();
         let binary = Arc::new(binary);
+        let (should_panic, policy) = (false, None);
         let test =
-            PlannedTest { binary, name, arguments, window, budget, should_panic: false, stdio, attempt };
+            PlannedTest { binary, name, arguments, window, budget, should_panic, stdio, attempt, policy };
         Called::One(Box::new(test))
     };
     if options.runner && identity::is_in_setup_script(&options.environment) {

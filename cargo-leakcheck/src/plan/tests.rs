@@ -38,7 +38,7 @@ fn sample() -> Vec<Discovered> {
 }
 
 fn select(selection: &Selection) -> Vec<String> {
-    let plan = plan(sample(), selection, |_| Ok(HashMap::new())).unwrap();
+    let plan = plan(sample(), selection, &|_, _| true, |_| Ok(HashMap::new())).unwrap();
     plan.tests.iter().map(|test| format!("{} {}", test.binary.id(), test.name.as_str())).collect()
 }
 
@@ -52,6 +52,20 @@ fn everything_by_binary_and_name() {
         select(&Selection::default()),
         ["pack m::parse", "pack other", "pack parse_b", "pack::custom custom", "pack::mimic with space"]
     );
+}
+
+/// What is not selected is still a target with all its tests.
+#[test]
+fn targets_are_counted_before_anything_is_selected() {
+    let selection = Selection { filters: strings(&["parse"]), ..Selection::default() };
+    let accepts = |_: &TestBinary, name: &str| name != "m::parse";
+    let plan = plan(sample(), &selection, &accepts, |_| Ok(HashMap::new())).unwrap();
+    let names: Vec<_> = plan.tests.iter().map(|test| test.name.as_str()).collect();
+    assert_eq!(names, ["parse_b"]);
+    let targets: Vec<_> =
+        plan.targets.iter().map(|it| (&*it.id, it.tests, it.ignored, it.selected)).collect();
+    let expected = [("pack", Some(4), 1, 1), ("pack::custom", None, 0, 0), ("pack::mimic", Some(1), 0, 0)];
+    assert_eq!(targets, expected);
 }
 
 #[test]
@@ -83,7 +97,7 @@ fn ignored_tests() {
 #[test]
 fn arguments_windows_and_notes() {
     let selection = Selection { ignored: Ignored::Include, ..Selection::default() };
-    let plan = plan(sample(), &selection, |_| Ok(HashMap::new())).unwrap();
+    let plan = plan(sample(), &selection, &|_, _| true, |_| Ok(HashMap::new())).unwrap();
     let seen: Vec<_> = plan
         .tests
         .iter()
@@ -105,7 +119,10 @@ fn a_harness_that_calls_everything_ignored_is_mentioned() {
     let tests = Tests::Protocol(cases(&[("a", true), ("b", true)]));
     let plan_with = |ignored| {
         let selection = Selection { ignored, ..Selection::default() };
-        plan(vec![found("odd", TargetKind::Test, tests.clone())], &selection, |_| Ok(HashMap::new())).unwrap()
+        plan(vec![found("odd", TargetKind::Test, tests.clone())], &selection, &|_, _| true, |_| {
+            Ok(HashMap::new())
+        })
+        .unwrap()
     };
     assert_eq!(plan_with(Ignored::Skip).notes, ["pack::odd lists all its 2 tests as ignored"]);
     assert_eq!(plan_with(Ignored::Include).notes, [""; 0]);
@@ -123,7 +140,7 @@ fn budgets_go_to_their_tests_and_are_read_only_where_needed() {
     let limit =
         Budget { bytes: Some(7), ignore: Some("a \"quoted\" reason".to_owned()), ..Budget::default() };
     let mut read = Vec::new();
-    let plan = plan(sample(), &selection, |binary| {
+    let plan = plan(sample(), &selection, &|_, _| true, |binary| {
         read.push(binary.id());
         Ok([("parse_b".to_owned(), limit.clone()), ("gone".to_owned(), Budget::default())].into())
     })
@@ -149,6 +166,7 @@ fn exec_with(command: &[&str], runner: bool, variables: &[&str]) -> Result<Calle
         command: command.iter().map(OsString::from).collect(),
         directory: "/bin".into(),
         environment: variables.chain([("PATH".into(), "/nowhere:/bin".into())]).collect(),
+        metadata: None,
         runner,
         asked: Asked::Tests(Selection::default()),
     };
@@ -199,7 +217,7 @@ fn parts_are_those_of_nextest() {
     };
     let part = |by, part, of| -> Vec<String> {
         let selection = Selection { partition: Some(Partition { by, part, of }), ..Selection::default() };
-        let plan = plan(found(), &selection, |_| Ok(HashMap::new())).unwrap();
+        let plan = plan(found(), &selection, &|_, _| true, |_| Ok(HashMap::new())).unwrap();
         plan.tests.iter().map(|test| test.name.as_str().to_owned()).collect()
     };
     // The library first, then tests, then the rest; ignored tests are not counted.

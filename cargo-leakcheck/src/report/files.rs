@@ -35,7 +35,7 @@ pub fn open(options: &ReportOptions) -> Result<Files> {
             files.push(OpenFile { format, path: path.clone(), file: create(path)? });
         }
     }
-    let summary = options.github.as_ref().and_then(|github| github.summary.as_deref());
+    let summary = options.tells_github().and_then(|github| github.summary.as_deref());
     let summary = summary.map(append).transpose()?.flatten();
     if let [one, other] = &files[..]
         && is_same(&one.path, &other.path)
@@ -121,8 +121,8 @@ mod tests {
     fn a_steps_summary_is_appended_to() {
         let directory = tempfile::tempdir().unwrap();
         let path = Utf8PathBuf::from_path_buf(directory.path().join("summary")).unwrap();
-        let github = Some(Github { repository: "/w".into(), summary: Some(path.clone()) });
-        let options = ReportOptions { github, ..Default::default() };
+        let actions = Github { is_there: true, repository: "/w".into(), summary: Some(path.clone()) };
+        let options = ReportOptions { actions, ..Default::default() };
         open(&options).unwrap().write(&testing::run(vec![]), &testing::view()).unwrap();
         assert!(!path.exists());
         std::fs::write(&path, "before\n").unwrap();

@@ -6,7 +6,7 @@ mod read;
 
 use serde::Serialize;
 
-use super::{Format, Run, Summary, View};
+use super::{Format, Run, Summary, View, targets};
 use crate::model::{
     Attempts, CheckedTest, Finding, FindingKind, Frame, LeftFiles, Measure, Outcome, Verdict,
 };
@@ -49,6 +49,7 @@ pub(super) fn document<'a>(run: &'a Run, tests: Option<Vec<Test<'a>>>) -> Docume
         interrupted: run.interrupted,
         duration_ns: nanoseconds(run.duration),
         summary: run.summary(),
+        targets: targets::rows(run),
         tests,
         not_checked: &run.not_checked,
     }
@@ -64,6 +65,7 @@ pub(super) struct Document<'a> {
     interrupted: bool,
     duration_ns: u64,
     summary: Summary,
+    targets: Vec<targets::Row<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tests: Option<Vec<Test<'a>>>,
     not_checked: &'a [NotChecked],

@@ -16,6 +16,7 @@ pub mod results;
 mod stack;
 mod status;
 mod stream;
+mod targets;
 mod terminal;
 #[cfg(test)]
 mod testing;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use crate::error::Exit;
 use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
-use crate::model::{OwnCode, Steered};
+use crate::model::{OwnCode, Steered, Target};
 use crate::options::{Count, Recorder};
 pub use files::{Files, open};
 pub use github::{annotations, quoted};
@@ -40,6 +41,8 @@ pub use terminal::{Terminal, by_uprobe};
 pub struct Run {
     /// The tests that ran, in the order they ended.
     pub tests: Vec<CheckedTest>,
+    /// What cargo would have tested, and how it is covered.
+    pub targets: Vec<Target>,
     /// What cargo would have tested and was not.
     pub not_checked: Vec<NotChecked>,
     /// Wall time of the tests.

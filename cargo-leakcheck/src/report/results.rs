@@ -13,7 +13,7 @@ use super::{Format as _, Json, Run, View, read};
 use crate::error::{Error, Exit, Result};
 use crate::judge;
 use crate::model::{
-    CheckedTest, Judged, Left, NotChecked, Outcome, Output, PlannedTest, Steered, Totals, Verdict,
+    CheckedTest, Judged, Left, NotChecked, Outcome, Output, PlannedTest, Steered, Target, Totals, Verdict,
 };
 use crate::options::Recorder;
 use crate::snapshot::Loss;
@@ -36,6 +36,7 @@ impl Results {
     pub fn begin(
         directory: &Utf8Path,
         tests: &[PlannedTest],
+        targets: &[Target],
         recorder: Recorder,
         view: &View,
     ) -> Result<Self> {
@@ -44,6 +45,7 @@ impl Results {
         let results = Self { path, planned: tests.to_vec() };
         let run = Run {
             tests: Vec::new(),
+            targets: targets.to_vec(),
             not_checked: Vec::new(),
             duration: Duration::ZERO,
             recorder,
@@ -64,6 +66,7 @@ impl Results {
         let missing = self.planned.iter().filter(|planned| !is_known(planned)).map(unfinished);
         let whole = Run {
             tests: run.tests.iter().cloned().chain(missing).collect(),
+            targets: run.targets.clone(),
             not_checked: run.not_checked.clone(),
             steered: run.steered.clone(),
             ..*run
@@ -150,9 +153,16 @@ pub fn merge(runs: Vec<Run>) -> Run {
     let worst = runs.iter().map(|run| run.exit).filter(|exit| *exit >= Exit::Tool).max();
     let mut not_checked: Vec<NotChecked> = Vec::new();
     let (mut tests, mut steered) = (Vec::new(), Steered::default());
+    let mut targets: Vec<Target> = Vec::new();
     for run in runs {
         tests.extend(run.tests);
         steered = steered.and(run.steered);
+        for target in run.targets {
+            match targets.iter_mut().find(|known| known.id == target.id && known.kind == target.kind) {
+                Some(known) => known.add(target),
+                None => targets.push(target),
+            }
+        }
         for entry in run.not_checked {
             // Each partition has them.
             if !not_checked.contains(&entry) {
@@ -166,12 +176,13 @@ pub fn merge(runs: Vec<Run>) -> Run {
         exit = exit.max(Exit::Incomplete);
     }
     let exit = worst.map_or(exit, |worst| exit.max(worst));
-    Run { tests, not_checked, duration, recorder, steered, interrupted, exit }
+    Run { tests, targets, not_checked, duration, recorder, steered, interrupted, exit }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Covered;
     use crate::report::testing;
 
     fn directory() -> (tempfile::TempDir, Utf8PathBuf) {
@@ -185,7 +196,7 @@ mod tests {
         let (_directory, path) = directory();
         let tests: Vec<_> = ["ends", "hangs"].map(testing::leaking).into();
         let planned: Vec<_> = tests.iter().map(|test| test.test.clone()).collect();
-        let results = Results::begin(&path, &planned, Recorder::Auto, &testing::view()).unwrap();
+        let results = Results::begin(&path, &planned, &[], Recorder::Auto, &testing::view()).unwrap();
         let run = merge(read_directory(&path).unwrap());
         let seen = |run: &Run| -> Vec<_> {
             let is_known = |test: &CheckedTest| matches!(test.memory.verdict, Verdict::Leaks(_));
@@ -222,6 +233,36 @@ mod tests {
         (cut.exit, cut.interrupted) = (Exit::Incomplete, true);
         assert_eq!(merge(vec![cut]).exit, Exit::Incomplete);
         assert_eq!(merge(Vec::new()).exit, Exit::NothingRan);
+    }
+
+    /// Each part of a run has all targets, and has checked some.
+    #[test]
+    fn a_target_is_covered_by_any_part() {
+        let part = |tests: Vec<CheckedTest>, selected, covered| {
+            let mut run = testing::run(tests);
+            run.targets[0] = Target { selected, covered, ..run.targets[0].clone() };
+            let doctests = Covered::No { reason: "doctests are not run yet".to_owned() };
+            let (id, kind) = ("doctests of a".to_owned(), Target::DOCTEST);
+            run.targets.push(Target { id, kind, covered: doctests, ..run.targets[0].clone() });
+            run
+        };
+        let no = |reason: &str| Covered::No { reason: reason.to_owned() };
+        let runs = || {
+            (
+                part(vec![], 0, no("nothing of it was selected")),
+                part(vec![testing::leaking("a")], 1, Covered::ByTest),
+            )
+        };
+        let (one, other) = runs();
+        let (third, fourth) = runs();
+        for runs in [vec![one, other], vec![fourth, third]] {
+            let run = merge(runs);
+            assert_eq!(run.targets.len(), 2);
+            assert_eq!((&run.targets[0].covered, run.targets[0].selected), (&Covered::ByTest, 1));
+        }
+        // What was to be checked and was not says more than what was not selected.
+        let run = merge(vec![runs().0, part(vec![], 2, no("no test body was entered"))]);
+        assert_eq!(run.targets[0].covered, no("no test body was entered"));
     }
 
     #[test]

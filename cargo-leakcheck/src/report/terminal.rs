@@ -9,7 +9,7 @@ use camino::Utf8Path;
 
 use super::excerpt::Sources;
 use super::status::{Status, status};
-use super::{Run, View, files_left, findings, text};
+use super::{Run, View, files_left, findings, targets, text};
 use crate::model::{CheckedTest, NotChecked, Outcome, OwnCode, Stdio, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -102,6 +102,7 @@ impl Terminal {
             let (what, reason) = (text::line(what), text::line(reason));
             shown += &format!("{} {what}: {reason}\n", word("Not checked", YELLOW));
         }
+        shown += &targets::lines(run, self.view.full_stacks);
         if run.interrupted {
             shown += &format!("{} before all tests had run\n", word("Interrupted", YELLOW));
         }
@@ -135,7 +136,7 @@ pub fn by_uprobe(own: &OwnCode, binary: &Utf8Path, because: &str) -> String {
 }
 
 /// A word right-aligned in cargo's 12 columns.
-fn word(word: &str, style: Style) -> String {
+pub(super) fn word(word: &str, style: Style) -> String {
     format!("{style}{word:>12}{style:#}")
 }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::{Run, View};
 use crate::error::Exit;
-use crate::model::NotChecked;
 use crate::model::OwnCode;
 use crate::model::{
     Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Left, Measure, Outcome, Output, PlannedTest,
     RecordedBy, Stdio, Steered, TargetKind, TestBinary, TestName, Totals, Verdict, Window,
 };
+use crate::model::{Covered, NotChecked, Target};
 use crate::options::{Count, Recorder};
 
 /// Paths relative to `/w`, whose one package is all of it.
@@ -40,6 +40,7 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
             should_panic: false,
             stdio: Stdio::Captured,
             attempt: 1,
+            policy: None,
         },
         outcome,
         duration: Duration::from_millis(12),
@@ -118,6 +119,16 @@ pub fn failing(name: &str) -> CheckedTest {
 pub fn run(tests: Vec<CheckedTest>) -> Run {
     Run {
         tests,
+        targets: vec![Target {
+            package: "a".into(),
+            name: "a".into(),
+            kind: "lib",
+            id: "a".into(),
+            tests: Some(3),
+            ignored: 1,
+            selected: 2,
+            covered: Covered::ByTest,
+        }],
         not_checked: vec![NotChecked {
             what: "a: doc tests".into(),
             reason: "cannot be run one by one".into(),

@@ -94,11 +94,8 @@ fn examine(
 fn judging(test: &PlannedTest, options: &Options) -> JudgeOptions {
     // A program may have descriptors until it ends, as it may have blocks that it can still reach.
     let none = (test.window == Window::TestBody).then_some(0);
-    JudgeOptions {
-        fds: options.judge.fds.or(none),
-        children: options.judge.children.or(none),
-        ..options.judge
-    }
+    let judge = *test.judge(&options.judge);
+    JudgeOptions { fds: judge.fds.or(none), children: judge.children.or(none), ..judge }
 }
 
 /// What is known of one process.

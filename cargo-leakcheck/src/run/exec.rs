@@ -3,11 +3,14 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use super::Job;
+use super::job::{Job, watched};
+use crate::build::runner;
+use crate::config::Config;
 use crate::discover;
 use crate::error::{Error, Result};
 use crate::model::{OwnCode, Stdio};
 use crate::options::{ExecOptions, ReportOptions};
+use crate::plan::filterset::{Filters, needs_dependencies};
 use crate::plan::{self, Called};
 use crate::sys::{Interrupts, Signal};
 
@@ -30,24 +33,40 @@ pub fn called(exec: &ExecOptions, report: &ReportOptions) -> Result<Called> {
     Err(Error::Command { command: path.to_string(), reason })
 }
 
-/// The tests, or the program.
+/// The tests, or the program, and what overrides are for.
 ///
 /// # Errors
-/// The budgets in a test binary cannot be read, or the user has asked for the end.
-pub fn job(exec: &ExecOptions, called: Called, interrupts: &Interrupts) -> Result<Job> {
-    let mut notes = Vec::new();
+/// The budgets in a test binary cannot be read, a filter of the configuration not be understood, or the user has asked for
+/// the end.
+pub fn job(
+    exec: &ExecOptions,
+    called: Called,
+    config: &Config,
+    interrupts: &Interrupts,
+) -> Result<(Job, Filters)> {
+    let filters = watched(interrupts, || {
+        // Only they have to know which packages there are.
+        let metadata = match config.filters().next() {
+            Some(_) => runner::metadata(exec, needs_dependencies(config.filters()))?,
+            None => String::new(),
+        };
+        Filters::new(&[], config, &metadata)
+    })?;
+    let (mut notes, mut targets) = (Vec::new(), Vec::new());
     let may_be_empty = matches!(called, Called::Tests(..));
     let tests = match called {
         Called::Tests(binary, selection) => {
-            let found = interrupts.watch(|| Ok(discover::discover(vec![*binary], 1)))?;
-            if interrupts.requested() {
-                return Err(Error::Interrupted);
-            }
-            let plan = plan::plan(found, &selection, plan::budgets::of_binary)?;
-            notes = plan.notes;
+            let found = watched(interrupts, || Ok(discover::discover(vec![*binary], 1)))?;
+            let plan = plan::plan(found, &selection, &|_, _| true, plan::budgets::of_binary)?;
+            (notes, targets) = (plan.notes, plan.targets);
             plan.tests
         }
-        Called::One(test) => vec![*test],
+        Called::One(test) => {
+            if !test.is_program() {
+                targets.push(plan::targets::of_one(&test));
+            }
+            vec![*test]
+        }
         Called::Other(_) => Vec::new(),
     };
     let own = match tests.first() {
@@ -61,5 +80,7 @@ pub fn job(exec: &ExecOptions, called: Called, interrupts: &Interrupts) -> Resul
     let mut executables: Vec<_> = tests.iter().map(|test| test.binary.path.clone()).collect();
     executables.dedup();
     let brief = matches!(&tests[..], [test] if test.stdio == Stdio::Forwarded);
-    Ok(Job { tests, executables, not_checked: Vec::new(), notes, own, may_be_empty, brief })
+    let not_checked = Vec::new();
+    let job = Job { tests, executables, targets, not_checked, notes, own, may_be_empty, brief };
+    Ok((job, filters))
 }

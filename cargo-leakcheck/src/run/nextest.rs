@@ -6,9 +6,11 @@ use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use camino::Utf8Path;
+use fs_err as fs;
 
-use super::{annotate, view};
-use crate::build::runner;
+use super::{annotate, job, view};
+use crate::build::{Workspace, runner};
+use crate::config::Config;
 use crate::error::{Error, Exit, Result};
 use crate::options::{BuildOptions, Options};
 use crate::progress::Progress;
@@ -21,7 +23,7 @@ use crate::sys::Interrupts;
 /// # Errors
 /// nextest cannot be started, or a report not be read or written.
 pub fn nextest(
-    build: &BuildOptions,
+    (build, config): (&BuildOptions, &Config),
     runner_options: &[String],
     command: &[OsString],
     options: &Options,
@@ -32,10 +34,17 @@ pub fn nextest(
         let call = call.to_owned();
         move |source| Error::System { call, source }
     };
-    let (variables, own) = runner::environment(build, runner_options)?;
+    let (workspace, _) = job::watched(interrupts, || job::find(build, &[], config, options))?;
+    let (mut variables, own) = runner::environment(build, &workspace, runner_options)?;
     let scratch = Scratch::new().map_err(system("making a temporary directory"))?;
     let directory = Utf8Path::from_path(scratch.path())
         .ok_or_else(|| Error::Usage("the temporary directory's path is not UTF-8".to_owned()))?;
+    if config.filters().next().is_some() {
+        // Every process would have to ask cargo for it.
+        let path = directory.join("metadata");
+        fs::write(&path, workspace.metadata()).map_err(system("writing a temporary file"))?;
+        variables.insert(runner::METADATA.into(), path.into());
+    }
     let start = Instant::now();
     let mut child = Command::new(&build.cargo)
         .arg("nextest")
@@ -87,7 +96,7 @@ fn is_installed(build: &BuildOptions) -> bool {
 /// # Errors
 /// Cargo's configuration cannot be kept, or nobody takes the output.
 pub fn show_env(build: &BuildOptions, runner_options: &[String], export: bool) -> Result<Exit> {
-    let (variables, _) = runner::environment(build, runner_options)?;
+    let (variables, _) = runner::environment(build, &Workspace::find(build)?, runner_options)?;
     let script = runner::script(variables, build, export);
     io::stdout()
         .write_all(script.as_bytes())

@@ -4,29 +4,33 @@ use super::{Job, Voice, check};
 use crate::error::{Error, Exit, Result};
 use crate::judge;
 use crate::model::{CheckedTest, PlannedTest, count};
-use crate::options::Options;
+use crate::options::{Options, TraceOptions};
 use crate::progress::Progress;
 use crate::report::Run;
 use crate::sys::Interrupts;
 use crate::trace;
 
 /// Runs tests again until each has come out clean or has had its attempts, and makes one result of all attempts at
-/// a test. `job` is to run such tests. Also what has stopped the run, if anything has.
+/// a test of `job`. Also what has stopped the run, if anything has.
 ///
 /// # Errors
 /// The system refuses to trace.
 pub fn retry(
     run: &mut Run,
+    job: &Job,
+    trace: &TraceOptions,
     options: &Options,
     interrupts: &Interrupts,
     voice: &Voice,
     progress: &mut Progress,
-    job: impl Fn(Vec<PlannedTest>) -> Job,
 ) -> Result<Option<Error>> {
     let mut failure = None;
-    let attempts = options.trace.retries.saturating_add(1);
+    let attempts = trace.retries.saturating_add(1);
     for attempt in 2..=attempts {
-        let last = |test: &&CheckedTest| test.test.attempt == attempt - 1 && judge::is_bad(test);
+        let last = |test: &&CheckedTest| {
+            let retries = test.test.trace(&options.trace).retries;
+            test.test.attempt == attempt - 1 && retries >= attempt - 1 && judge::is_bad(test)
+        };
         let tests: Vec<_> =
             run.tests.iter().filter(last).map(|test| PlannedTest { attempt, ..test.test.clone() }).collect();
         if tests.is_empty() || run.interrupted || failure.is_some() {
@@ -34,8 +38,8 @@ pub fn retry(
         }
         let number = count(tests.len() as u64, "test");
         progress.print(&format!("note: attempt {attempt} of {attempts} at {number}\n"));
-        let kernel = trace::load(&options.trace)?;
-        let (more, stopped) = check(&job(tests), kernel, options, interrupts, voice, progress)?;
+        let kernel = trace::load(trace)?;
+        let (more, stopped) = check(&job.again(tests), kernel, trace, options, interrupts, voice, progress)?;
         run.tests.extend(more.tests);
         run.duration += more.duration;
         run.interrupted |= more.interrupted;

@@ -102,6 +102,7 @@ mod tests {
             should_panic: false,
             stdio: Stdio::Captured,
             attempt: 1,
+            policy: None,
         };
         let memory = Snapshot { losses, ..Snapshot::default() };
         let (duration, output, recorded_by) = (Duration::ZERO, Output::default(), Some(RecordedBy::Ledger));

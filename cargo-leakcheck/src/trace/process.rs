@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 use super::ledger::Ledger;
 use super::libraries::{Coverage, Libraries};
 use crate::model::Window;
+use crate::options::{KernelBytes, TraceOptions};
 use crate::snapshot::{Loss, Mapping, Snapshot};
 use crate::sys::{self, Held};
 
@@ -121,12 +122,38 @@ pub struct Process {
     pub exited: Option<Instant>,
     /// When it was looked last, what it leaves running was not about to change.
     pub settled: bool,
-    /// It is looked for what it leaves running, and that is ended.
-    pub seeks_left: bool,
+    /// What is looked for at its exit.
+    pub seeks: Seeks,
     /// What could not be seen.
     pub losses: Vec<Loss>,
     /// What was seen at its exit.
     pub snapshot: Option<Snapshot>,
+}
+
+/// What is looked for at a process's exit, besides blocks, where the run looks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeks {
+    /// Descriptors.
+    pub files: bool,
+    /// IPC objects.
+    pub ipc: bool,
+    /// What descriptors hold in the kernel.
+    pub held: bool,
+    /// What it leaves running, and that is ended.
+    pub left: bool,
+    /// Mappings.
+    pub mappings: bool,
+}
+
+impl Seeks {
+    const NOTHING: Self = Self { files: false, ipc: false, held: false, left: false, mappings: false };
+
+    /// What is looked for with these options.
+    pub fn of(trace: &TraceOptions) -> Self {
+        let held = trace.kernel_bytes != KernelBytes::Off;
+        let TraceOptions { descriptors: files, ipc, children: left, mappings, .. } = *trace;
+        Self { files, ipc, held, left, mappings }
+    }
 }
 
 impl Process {
@@ -161,7 +188,7 @@ impl Process {
             control: None,
             exited: None,
             settled: false,
-            seeks_left: false,
+            seeks: Seeks::NOTHING,
             losses: uncovered.map(|reason| Loss::Allocator { reason }).into_iter().collect(),
             snapshot: None,
         }

@@ -64,7 +64,7 @@ impl Running {
         let arguments: Vec<CString> =
             std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
         let mut environment = test.binary.environment.clone();
-        let all = prepared.temporaries().filter(|_| !test.is_program());
+        let all = prepared.temporaries().filter(|_| !test.is_program() && test.wants(|trace| trace.files));
         let temporary = all.map(|all| all.give(&mut environment));
         let temporary = temporary.transpose().map_err(failed)?.flatten();
         let coverage = prepared.coverage(&test.binary);
@@ -76,7 +76,7 @@ impl Running {
                 environment: strings(&environment),
                 directory: string(test.binary.directory.as_str()),
                 stdio,
-                private_ipc: prepared.private_ipc(),
+                private_ipc: prepared.private_ipc() && test.wants(|trace| trace.ipc),
                 extra: ledger.map(|_| (steering.window(), &WINDOW_FDS[..])),
             })
             .map_err(failed)?;
@@ -122,6 +122,11 @@ impl Running {
     /// Whether its own process has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
+    }
+
+    /// The test.
+    pub fn test(&self) -> &PlannedTest {
+        &self.test
     }
 
     /// How it went, once all of its processes have ended.

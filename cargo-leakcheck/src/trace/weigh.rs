@@ -30,9 +30,10 @@ fn is_started(steering: &Steering) -> bool {
 
 /// Whether a test may be run twice: a program of the user's own choice may do something that it must not do twice.
 pub fn may_run_twice(traced: &Traced) -> bool {
+    let wants = traced.ran.test.wants(|trace| trace.kernel_bytes != KernelBytes::Off);
     let descriptors = &traced.ran.memory.left.descriptors;
     let passed = traced.ran.outcome == Outcome::Passed && !traced.interrupted;
-    passed && !traced.ran.test.is_program() && descriptors.iter().any(|it| it.bytes.is_none())
+    passed && wants && !traced.ran.test.is_program() && descriptors.iter().any(|it| it.bytes.is_none())
 }
 
 /// Runs those of `tests` once more, by their places in the plan, and tells `sink` of each. Whether it was interrupted.

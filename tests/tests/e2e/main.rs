@@ -12,6 +12,7 @@ mod allocators;
 mod around;
 mod bad_input;
 mod children;
+mod config;
 mod containers;
 mod descriptors;
 mod doctor;
@@ -34,6 +35,7 @@ mod runner;
 mod selection;
 mod stream;
 mod suite;
+mod targets;
 mod unprivileged;
 mod witness;
 
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         allocators::TRIALS,
         around::TRIALS,
         children::TRIALS,
+        config::TRIALS,
         containers::TRIALS,
         doctor::TRIALS,
         frees::TRIALS,
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         selection::TRIALS,
         stream::TRIALS,
         suite::TRIALS,
+        targets::TRIALS,
         unprivileged::TRIALS,
     ];
     for &(name, run) in lists.iter().copied().flatten() {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::options::{Asked, ExecOptions};
+use crate::run::Begun;
 
 fn exec_action(line: &[&str], variables: &[(&str, &str)]) -> (ExecOptions, Options) {
     let options = parse_in(line, variables).unwrap();
@@ -79,14 +80,18 @@ fn a_runner_gets_the_options_that_were_given() {
     }
 }
 
+/// The options with what is configured, which is nothing.
+fn begun(line: &[&str], variables: &[(&str, &str)]) -> Options {
+    Begun::new(parse_in(&[line, &["--", "/bin/sh"]].concat(), variables).unwrap()).unwrap().options
+}
+
 /// One of many processes has no summary to write.
 #[test]
 fn a_runner_tells_github_nothing_unless_it_is_asked_to() {
-    let told = |line: &[&str]| {
-        let line = [line, &["--", "/t/a"]].concat();
-        parse_in(&line, &[("GITHUB_ACTIONS", "true")]).unwrap().report.github.is_some()
-    };
-    assert!(told(&["exec"]) && told(&["nextest"]));
+    // That it is one of nextest's makes it a test.
+    let there = [("GITHUB_ACTIONS", "true"), ("NEXTEST_TEST_NAME", "a")];
+    let told = |line: &[&str]| begun(line, &there).report.tells_github().is_some();
+    assert!(told(&["exec"]));
     assert!(!told(&["exec", "--runner"]));
     assert!(told(&["exec", "--runner", "--github", "always"]));
     match options(&["nextest", "--github", "always", "--threads", "2", "run"]).action {
@@ -98,9 +103,22 @@ fn a_runner_tells_github_nothing_unless_it_is_asked_to() {
 /// Tests may be, programs not.
 #[test]
 fn a_runners_tests_are_run_once_more_for_what_descriptors_hold() {
-    let when = |line: &[&str]| options(&[line, &["--", "/t/a"]].concat()).trace.kernel_bytes;
+    let when = |line: &[&str]| begun(line, &[("NEXTEST_TEST_NAME", "a")]).trace.kernel_bytes;
     assert_eq!(when(&["exec", "--runner"]), KernelBytes::IfLeft);
     assert_eq!(when(&["exec"]), KernelBytes::Off);
+    assert_eq!(when(&["exec", "--kernel-bytes", "0"]), KernelBytes::Always);
+}
+
+/// The runner has another working directory.
+#[test]
+fn a_runner_gets_the_whole_path_of_a_file() {
+    let line = ["show-env", "--config-file", "a.toml", "--leakcheck-profile", "ci"];
+    match parse_in(&line, &[]).unwrap().action {
+        Action::ShowEnv { runner, .. } => {
+            assert_eq!(runner, ["--config-file", "/work space/a.toml", "--leakcheck-profile", "ci"]);
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// What only starts others, which see to it themselves, and what traces nothing.

@@ -64,7 +64,7 @@ impl<'a> Opened<'a> {
         losses: &mut Vec<Loss>,
     ) -> Option<Self> {
         let files = steering.kernel()?.files()?.as_ref().ok()?;
-        if counters[process::FILES] == 0 && !has_others(process.pid) {
+        if !process.seeks.files || counters[process::FILES] == 0 && !has_others(process.pid) {
             return None;
         }
         if counters[process::LOST_FILES] > 0 {
@@ -91,7 +91,8 @@ impl<'a> Opened<'a> {
             }
         }
         let objects = steering.kernel()?.objects().and_then(|objects| objects.as_ref().ok());
-        let objects = objects.filter(|objects| objects.runs() && counters[process::LOST_OBJECTS] == 0);
+        let objects = objects
+            .filter(|objects| process.seeks.held && objects.runs() && counters[process::LOST_OBJECTS] == 0);
         let duplicates = duplicates(&others, &process.inherited);
         let any = !by_file.is_empty() || !duplicates.is_empty();
         any.then_some(Self { files, process: pid, objects, by_file, duplicates })

@@ -2,6 +2,7 @@
 //! format. What is not known is an error: nothing is lost in silence.
 
 mod kernel;
+mod target;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use self::kernel::Kernel;
+use self::target::Row;
 use crate::error::Exit;
 use crate::model::{
     Attempts, Budget, CheckedTest, Finding, FindingKind, Frame, Judged, LeftFiles, Measure, NotChecked,
@@ -28,8 +30,11 @@ pub fn read(bytes: &[u8]) -> Result<Run, String> {
     if document.format != super::FORMAT {
         return Err(format!("its format is `{}` and not `{}`", document.format, super::FORMAT));
     }
+    let tests: Vec<CheckedTest> = document.tests.into_iter().map(test).collect::<Result<_, _>>()?;
+    let targets = document.targets.into_iter().map(|row| row.target(&tests));
     Ok(Run {
-        tests: document.tests.into_iter().map(test).collect::<Result<_, _>>()?,
+        targets: targets.collect::<Result<_, _>>()?,
+        tests,
         not_checked: document.not_checked,
         duration: Duration::from_nanos(document.duration_ns),
         recorder: match (document.recorder.as_str(), document.recorder_reason.starts_with("auto")) {
@@ -57,6 +62,8 @@ struct Document {
     /// Is counted again.
     #[serde(rename = "summary")]
     _summary: serde_json::Value,
+    #[serde(default)]
+    targets: Vec<Row>,
     tests: Vec<Test>,
     not_checked: Vec<NotChecked>,
 }
@@ -177,6 +184,7 @@ fn test(read: Test) -> Result<CheckedTest, String> {
         should_panic: false,
         stdio: Stdio::Captured,
         attempt: read.attempt.unwrap_or(1),
+        policy: None,
     };
     let memory = Judged {
         findings: read.findings.into_iter().map(finding).collect(),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Descriptor, IpcName, IpcObject, KernelTotal, KernelTotals, LeftMapping};
+use crate::model::{Covered, Descriptor, IpcName, IpcObject, KernelTotal, KernelTotals, LeftMapping, Target};
 use crate::options::Recorder;
 use crate::report::testing;
 use crate::snapshot::Before;
@@ -128,7 +128,11 @@ fn the_document_has_the_public_shape() {
             "duration_ns": 1_234_000_000,
             "summary": {"tests": 1, "clean": 0, "leaking": 1, "leaking_not_counted": 0, "failed": 0,
                         "incomplete": 0, "not_checked": 1},
-            "tests": [test],
+            "targets": [{
+            "package": "a", "name": "a", "kind": "lib", "binary": "a", "status": "checked",
+            "tests": 3, "ignored": 1, "checked": 1, "reason": null,
+        }],
+        "tests": [test],
             "not_checked": [{"what": "a: doc tests", "reason": "cannot be run one by one"}],
         })
     );
@@ -214,6 +218,16 @@ fn what_is_written_can_be_read() {
     tests.iter_mut().for_each(|test| test.output.stdout.retain(|byte| byte.is_ascii()));
     let mut run = testing::run(tests);
     run.interrupted = true;
+    let no = |id: &str, kind| Target {
+        id: id.to_owned(),
+        kind,
+        tests: Some(3),
+        selected: 0,
+        covered: Covered::No { reason: "why".to_owned() },
+        ..run.targets[0].clone()
+    };
+    let targets = [no("doctests of a", Target::DOCTEST), no("a::api", "test")];
+    run.targets.extend(targets);
     let written = Json.bytes(&run, &testing::view());
     let read = read(&written).unwrap();
     let again = Json.bytes(&read, &testing::view());

@@ -11,7 +11,7 @@ use super::{Follower, end_process, leave, proceed};
 use crate::harvest;
 use crate::model::Window;
 use crate::sys::{self, Stop};
-use crate::trace::process::{Process, Turn};
+use crate::trace::process::{Process, Seeks, Turn};
 
 /// How long it is tried to end what is left.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ impl Follower<'_> {
                 self.look_for_orphans(turn);
             }
             // One that was made by a plain `clone`, which is traced like the making of a thread.
-            _ if !self.options.follow_children => {
+            _ if !self.follows(turn) => {
                 self.others.remove(&pid);
                 release(pid);
             }
@@ -42,6 +42,12 @@ impl Follower<'_> {
             Stop::Event(..) => drop(sys::listen(pid)),
             Stop::Signal(signal) => proceed(pid, signal),
         }
+    }
+
+    /// Whether children of the test are followed; of one that is over they may be.
+    fn follows(&self, turn: Turn) -> bool {
+        let trace = self.tests.get(&turn).map_or(self.options, |test| test.test().trace(self.options));
+        trace.follow_children
     }
 
     /// A child that is not known: one whose creation was not yet reported, or a process that a
@@ -109,13 +115,15 @@ impl Follower<'_> {
             proceed(pid, 0);
             return;
         };
-        let notes_frees =
-            self.options.free_stacks || test.is_some_and(|test| self.again.contains_key(&test.number));
+        let trace = test.map_or(self.options, |test| test.test().trace(self.options));
+        let notes_frees = trace.free_stacks || test.is_some_and(|test| self.again.contains_key(&test.number));
+        // What it leaves running is the test's, as whose child it is looked for.
+        let seeks = Seeks { left: false, ..Seeks::of(trace) };
         let ledger = self.prepared.ledger(coverage);
         let process = Process::new(turn, pid, Window::Process, coverage, ledger, notes_frees);
         self.others.remove(&pid);
         self.owners.insert(pid, pid);
-        self.processes.insert(pid, Process { child: Some(name(pid)), ..process });
+        self.processes.insert(pid, Process { child: Some(name(pid)), seeks, ..process });
         self.executed(pid, pid);
     }
 

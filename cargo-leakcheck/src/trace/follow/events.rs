@@ -178,12 +178,12 @@ impl Follower<'_> {
             return;
         }
         let since = *process.exited.get_or_insert_with(Instant::now);
-        if process.seeks_left && !harvest::is_settled(self.steering, owner, since, &mut process.settled) {
+        if process.seeks.left && !harvest::is_settled(self.steering, owner, since, &mut process.settled) {
             return;
         }
         self.steering.ending(process);
         process.snapshot = Some(harvest::take(self.steering, process));
-        if process.seeks_left {
+        if process.seeks.left {
             harvest::end_children(self.steering, owner);
         }
         let threads: Vec<Pid> = process.threads.keys().copied().collect();
@@ -234,7 +234,7 @@ impl Follower<'_> {
                 Stop::Signalled(signal) => Outcome::Signalled { signal },
                 Stop::Signal(_) | Stop::Event(..) => unreachable!("only ends come here"),
             };
-            if process.seeks_left && process.snapshot.is_none() {
+            if process.seeks.left && process.snapshot.is_none() {
                 harvest::end_children(self.steering, owner);
             }
             test.end(process, outcome);
@@ -272,7 +272,7 @@ impl Follower<'_> {
         let notes = |traced: &Traced| any(traced, |free| free.before.freed.is_some());
         let result = match self.again.remove(&number) {
             None if misses(&traced)
-                && !self.options.free_stacks
+                && !traced.ran.test.trace(self.options).free_stacks
                 && !self.interrupted
                 && !traced.ran.test.is_program() =>
             {

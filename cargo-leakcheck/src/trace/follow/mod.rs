@@ -17,7 +17,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use super::prepare::Prepared;
-use super::process::{Phase, Process, Turn};
+use super::process::{Phase, Process, Seeks, Turn};
 use super::running::Running;
 use super::steering::Steering;
 use super::{Event, Traced};
@@ -149,22 +149,23 @@ impl<'a> Follower<'a> {
         let again = self.again.contains_key(&number);
         // What it writes has been handed on already.
         let quiet = again.then(|| test.quiet());
+        let trace = test.trace(self.options);
         let (running, process) = Running::start(
             (number, quiet.as_ref().unwrap_or(test)),
             self.turns,
-            again || self.options.free_stacks,
+            again || trace.free_stacks,
             self.prepared,
             self.steering,
             &self.spawner,
             &self.null,
         )?;
-        let process = Process { seeks_left: self.options.children, ..process };
+        let process = Process { seeks: Seeks::of(trace), ..process };
         let pid = process.pid;
         let mut options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT
             | Trace::PTRACE_O_TRACECLONE
             | Trace::PTRACE_O_EXITKILL;
-        if self.options.follow_children {
+        if trace.follow_children {
             options |= Trace::PTRACE_O_TRACEFORK | Trace::PTRACE_O_TRACEVFORK;
         }
         let release = |()| {
@@ -240,7 +241,8 @@ impl<'a> Follower<'a> {
     }
 
     fn deadline(&self, test: &Running) -> Option<Instant> {
-        let timeout = self.options.timeout.filter(|_| !test.timed_out && !test.has_ended())?;
+        let timeout =
+            test.test().trace(self.options).timeout.filter(|_| !test.timed_out && !test.has_ended())?;
         Some(test.start + timeout)
     }
 

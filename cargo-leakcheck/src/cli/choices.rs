@@ -1,0 +1,54 @@
+//! Options whose values are words.
+
+use clap::ValueEnum;
+
+use crate::options::{Count, Recorder, When};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WhenArg {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecorderArg {
+    Auto,
+    Ledger,
+    Uprobe,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CountArg {
+    Lost,
+    Outstanding,
+}
+
+impl From<WhenArg> for When {
+    fn from(when: WhenArg) -> Self {
+        match when {
+            WhenArg::Auto => Self::Auto,
+            WhenArg::Always => Self::Always,
+            WhenArg::Never => Self::Never,
+        }
+    }
+}
+
+impl From<RecorderArg> for Recorder {
+    fn from(recorder: RecorderArg) -> Self {
+        match recorder {
+            RecorderArg::Auto => Self::Auto,
+            RecorderArg::Ledger => Self::Ledger,
+            RecorderArg::Uprobe => Self::Uprobe,
+        }
+    }
+}
+
+impl From<CountArg> for Count {
+    fn from(count: CountArg) -> Self {
+        match count {
+            CountArg::Lost => Self::Lost,
+            CountArg::Outstanding => Self::Outstanding,
+        }
+    }
+}

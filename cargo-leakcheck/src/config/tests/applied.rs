@@ -1,0 +1,162 @@
+//! What values come to.
+
+use super::*;
+use crate::options::{Action, JudgeOptions, KernelBytes, Raised, ReportOptions, When};
+
+#[test]
+fn what_is_set_up_is_what_any_test_wants() {
+    let text = "[profile.default]\nno-fds = true\n[[profile.default.overrides]]\nfilter = 'test(x)'\nno-fds = false\n\
+                follow-children = true\nno-ipc = true\nkernel-bytes = 1\nretries = 2\n";
+    let mut config = Config::choose(&options("default"), &read(text)).unwrap();
+    let with = |layer: &Layer, mut trace: TraceOptions| {
+        apply::trace(layer, &mut trace);
+        trace
+    };
+    let run = with(&config.of_run(), trace());
+    assert!(!run.descriptors && !run.follow_children && run.ipc);
+    assert_eq!((run.kernel_bytes, run.retries), (KernelBytes::Off, 0));
+    let widest = config.widest(&run);
+    assert!(widest.descriptors && widest.follow_children && widest.ipc);
+    assert_eq!((widest.kernel_bytes, widest.retries), (KernelBytes::Always, 2));
+    let one = with(&config.of_test(&[true]), run.clone());
+    assert!(one.descriptors && one.follow_children && !one.ipc);
+    // The command line holds for all.
+    config.given =
+        [(Key::NoFds, Given { value: Value::Switch(true), origin: Origin::Option("no-fds") })].into();
+    let widest = config.widest(&run);
+    assert_eq!((widest.descriptors, widest.kernel_bytes), (false, KernelBytes::Off));
+}
+
+fn trace() -> TraceOptions {
+    TraceOptions {
+        require_ebpf: false,
+        raised: Raised::No,
+        recorder: Recorder::Auto,
+        jobs: 1,
+        timeout: None,
+        retries: 0,
+        max_fail: None,
+        follow_children: false,
+        free_stacks: false,
+        descriptors: true,
+        kernel_bytes: KernelBytes::IfLeft,
+        kernel_report: false,
+        ipc: true,
+        files: true,
+        children: true,
+        mappings: true,
+        max_blocks: 1,
+        max_stacks: 1,
+        max_threads: 1,
+        max_bad_frees: 1,
+        max_files: 1,
+        probe_at_entry: false,
+    }
+}
+
+/// A run, in which nothing is done.
+fn run(given: &[(Key, Value)]) -> Options {
+    let given =
+        given.iter().map(|(key, value)| (*key, Given { value: value.clone(), origin: Origin::Option("x") }));
+    let config = ConfigOptions { given: given.collect(), ..options("default") };
+    let (judge, report) = (JudgeOptions::default(), ReportOptions::default());
+    Options { action: Action::Merge(Vec::new()), sudo: true, trace: trace(), judge, report, config }
+}
+
+/// Whoever adds a limit to [`Budget`] has to say here by which key it is set.
+#[test]
+fn every_limit_of_a_budget_has_a_key() {
+    let numbers = KEYS.iter().filter(|known| matches!(known.kind, key::Kind::Size | key::Kind::Number));
+    let text: Vec<_> = numbers
+        .filter(|known| known.key != Key::Retries)
+        .enumerate()
+        .map(|(number, known)| format!("{} = {}\n", known.name, number + 1))
+        .collect();
+    let text = format!("[profile.default]\n{}ignore = 'why'\n", text.concat());
+    let config = Config::choose(&options("default"), &read(&text)).unwrap();
+    let mut budget = Budget::default();
+    apply::budget(&config.of_run(), &mut budget);
+    let Budget {
+        bytes,
+        blocks,
+        reachable_bytes,
+        reachable_blocks,
+        outstanding_bytes,
+        fds,
+        kernel_bytes,
+        ipc,
+        children,
+        threads,
+        mapped_bytes,
+        ignore,
+    } = budget;
+    let limits = [
+        bytes,
+        blocks,
+        reachable_bytes,
+        reachable_blocks,
+        outstanding_bytes,
+        fds,
+        kernel_bytes,
+        ipc,
+        children,
+        threads,
+        mapped_bytes,
+    ];
+    assert_eq!(limits, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11].map(Some));
+    assert_eq!(ignore.as_deref(), Some("why"));
+}
+
+/// Each key changes something of a run, of a test or of its budget.
+#[test]
+fn every_key_means_something() {
+    let value = |known: &key::Known| match known.kind {
+        key::Kind::Size | key::Kind::Number | key::Kind::Positive(_) => Value::Number(77),
+        key::Kind::Switch => Value::Switch(true),
+        key::Kind::Reason => Value::Reason("why".to_owned()),
+        key::Kind::Time => Value::Time(Duration::from_secs(77)),
+        key::Kind::Count => Value::Count(Count::Outstanding),
+        key::Kind::Recorder => Value::Recorder(Recorder::Uprobe),
+        key::Kind::When => Value::When(When::Never),
+    };
+    for known in &KEYS {
+        let origin = Origin::File { place: "f:1".into(), profile: "default".into(), in_override: false };
+        let profile = [(known.key, Given { value: value(known), origin })].into();
+        let config = Config { profile, ..Config::default() };
+        let (mut options, mut budget) = (run(&[]), Budget::default());
+        let shown = |options: &Options, budget: &Budget| {
+            format!(
+                "{:?} {:?} {:?} {} {budget:?}",
+                options.trace, options.judge, options.report, options.sudo
+            )
+        };
+        let before = shown(&options, &budget);
+        config.resolve(&mut options).unwrap();
+        apply::budget(&config.of_run(), &mut budget);
+        assert_ne!(shown(&options, &budget), before, "{}", known.name);
+    }
+}
+
+#[test]
+fn an_end_after_failures_and_further_rounds_exclude_each_other() {
+    let resolved = |text: &str, given: &[(Key, Value)]| {
+        let mut options = run(given);
+        Config::choose(&options.config, &read(text)).unwrap().resolve(&mut options)?;
+        Ok::<_, Error>((options.trace.max_fail, options.trace.retries))
+    };
+    let both = "[profile.default]\nmax-fail = 3\nretries = 2\n";
+    let error = resolved(both, &[]).unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("`max-fail` ({FILE}:2")) && error.contains("exclude each other"),
+        "{error}"
+    );
+    let by_override =
+        "[profile.default]\nmax-fail = 3\n[[profile.default.overrides]]\nfilter = 'all()'\nretries = 2\n";
+    assert!(resolved(by_override, &[]).is_err());
+    assert_eq!(resolved("[profile.default]\nmax-fail = 3\nretries = 0\n", &[]).unwrap(), (Some(3), 0));
+    // The command line says which.
+    let retries = [(Key::Retries, Value::Number(5))];
+    assert_eq!(resolved(both, &retries).unwrap(), (None, 5));
+    let max_fail = [(Key::MaxFail, Value::Number(1)), (Key::Retries, Value::Number(0))];
+    assert_eq!(resolved(by_override, &max_fail).unwrap(), (Some(1), 0));
+}

@@ -1,0 +1,52 @@
+//! Prints what there is, and runs nothing.
+
+use std::io::Write as _;
+
+use super::job::Job;
+use super::view;
+use crate::config::{self, Config};
+use crate::error::{Error, Exit, Result};
+use crate::model::NotChecked;
+use crate::options::Options;
+use crate::plan;
+use crate::plan::filterset::Filters;
+use crate::report::Stream;
+
+/// Prints the tests, with what else is to be known of them.
+pub fn list(job: &Job, options: &Options) -> Result<Exit> {
+    if options.report.stream {
+        let stream = Stream::new(true, view(job.own.clone(), options));
+        job.tests.iter().for_each(|test| stream.test_listed(test));
+    } else {
+        print("the list", |out| plan::print(&job.tests, out))?;
+    }
+    for note in &job.notes {
+        anstream::eprintln!("note: {note}");
+    }
+    for NotChecked { what, reason } in &job.not_checked {
+        anstream::eprintln!("note: {what} not checked: {reason}");
+    }
+    Ok(if job.tests.is_empty() { Exit::NothingRan } else { Exit::Clean })
+}
+
+/// Prints what applies to the tests, whose budgets are those of their attributes.
+pub fn tests(job: &Job, config: &Config, filters: &Filters) -> Result<Exit> {
+    let explain = |test| config::explain_test(config, test, &filters.overrides_for(test));
+    let texts: Vec<_> = job.tests.iter().map(explain).collect();
+    print("the configuration", |out| out.write_all(texts.join("\n").as_bytes()))?;
+    Ok(if job.tests.is_empty() { Exit::NothingRan } else { Exit::Clean })
+}
+
+/// Prints what is configured.
+pub fn config(config: &Config) -> Result<Exit> {
+    let text = config::explain_run(config);
+    print("the configuration", |out| out.write_all(text.as_bytes())).map(|()| Exit::Clean)
+}
+
+/// Writes to standard output.
+fn print(what: &str, write: impl FnOnce(&mut std::io::StdoutLock<'_>) -> std::io::Result<()>) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    write(&mut stdout)
+        .and_then(|()| stdout.flush())
+        .map_err(|source| Error::System { call: format!("writing {what}"), source })
+}
