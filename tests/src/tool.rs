@@ -127,11 +127,17 @@ impl Workshop {
         Ok(command)
     }
 
+    /// A command with the environment that a user's shell has.
+    pub fn outside(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        clean_environment(&mut command);
+        command
+    }
+
     /// Runs `cargo ARGS` on the fixtures, with more variables.
     pub fn cargo(&self, args: &[&str], variables: &[(&str, &str)]) -> Result<Run, String> {
-        let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+        let mut command = self.outside(env::var_os("CARGO").unwrap_or("cargo".into()));
         command.args(args).stdin(Stdio::null()).current_dir(self.fixtures());
-        clean_environment(&mut command);
         command.env("CARGO_TARGET_DIR", self.target_dir().join("plain")).envs(variables.iter().copied());
         let output = command.output().map_err(|problem| format!("{command:?}: {problem}"))?;
         Ok(Run::new(format!("{command:?}"), output))

@@ -1,10 +1,11 @@
 //! What maintainers run by `cargo xtask`: the committed eBPF object, the checks of the continuous
-//! integration, the benchmark.
+//! integration, the benchmark, the comparison with nextest.
 
 pub mod bench;
 pub mod bpf;
 pub mod ci;
 pub mod command;
+pub mod compare;
 pub mod provenance;
 
 use std::path::Path;

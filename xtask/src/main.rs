@@ -1,5 +1,6 @@
 //! `cargo xtask`, see the library.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -25,6 +26,11 @@ enum Task {
         /// Only this part
         part: Option<Part>,
     },
+    /// Compare how tests end under cargo nextest and under cargo leakcheck
+    Compare {
+        /// Packages or workspaces; six crates of cargo's registry if there are none
+        folders: Vec<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -33,6 +39,7 @@ fn main() -> ExitCode {
         Task::Bpf { check: true } => xtask::bpf::check(),
         Task::Ci => xtask::ci::run(),
         Task::Bench { repeats, part } => xtask::bench::run(repeats, part),
+        Task::Compare { folders } => xtask::compare::run(&folders),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -77,6 +77,12 @@ pub fn chosen(environment: &Environment) -> Option<&str> {
     variable(environment, "NEXTEST_TEST_NAME")
 }
 
+/// Whether a setup script of nextest's, which has the runner in its environment, has called cargo: what it starts is no
+/// test of that run.
+pub fn is_in_setup_script(environment: &Environment) -> bool {
+    environment.contains_key(OsStr::new("NEXTEST_ENV"))
+}
+
 /// Which attempt at it this is, from 1.
 pub fn attempt(environment: &Environment) -> u32 {
     variable(environment, "NEXTEST_ATTEMPT").and_then(|number| number.parse().ok()).unwrap_or(1)

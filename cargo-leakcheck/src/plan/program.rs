@@ -59,6 +59,9 @@ pub fn called(options: &ExecOptions, stdio: Stdio) -> Result<Called> {
             PlannedTest { binary, name, arguments, window, budget, should_panic, stdio, attempt, policy };
         Called::One(Box::new(test))
     };
+    if options.runner && identity::is_in_setup_script(&options.environment) {
+        return Ok(Called::Other(path));
+    }
     if !is_test {
         if options.runner {
             return Ok(Called::Other(path));

@@ -157,10 +157,15 @@ fn budgets_go_to_their_tests_and_are_read_only_where_needed() {
 }
 
 fn exec(command: &[&str], runner: bool) -> Result<Called> {
+    exec_with(command, runner, &[])
+}
+
+fn exec_with(command: &[&str], runner: bool, variables: &[&str]) -> Result<Called> {
+    let variables = variables.iter().map(|name| (name.into(), "/x".into()));
     let options = ExecOptions {
         command: command.iter().map(OsString::from).collect(),
         directory: "/bin".into(),
-        environment: [("PATH".into(), "/nowhere:/bin".into())].into(),
+        environment: variables.chain([("PATH".into(), "/nowhere:/bin".into())]).collect(),
         metadata: None,
         runner,
         asked: Asked::Tests(Selection::default()),
@@ -179,6 +184,10 @@ fn a_runner_leaves_programs_alone() {
         Called::Tests(binary, _) => assert_eq!(binary.path, *own),
         other => panic!("{other:?}"),
     }
+    let in_setup_script = |runner| exec_with(&[own.to_str().unwrap()], runner, &["NEXTEST_ENV"]).unwrap();
+    assert!(matches!(in_setup_script(true), Called::Other(_)));
+    // Who calls the tool by name wants it.
+    assert!(matches!(in_setup_script(false), Called::Tests(..)));
 }
 
 #[test]

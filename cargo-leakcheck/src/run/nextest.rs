@@ -60,6 +60,11 @@ pub fn nextest(
     let mut run = results::merge(results::read_directory(directory)?);
     run.duration = start.elapsed();
     run.exit = exit(&run, status);
+    if run.exit == Exit::Build && !is_installed(build) {
+        // Cargo's own exit code for this is nextest's for a build that has failed.
+        let reason = "it is not installed; see https://nexte.st".to_owned();
+        return Err(Error::Command { command: "cargo nextest".to_owned(), reason });
+    }
     if run.tests.is_empty() {
         // It has listed or archived, or said why it ran nothing.
         files.write(&run, &view(own, options))?;
@@ -78,6 +83,12 @@ pub fn nextest(
     annotate(&run, &view, options, &progress);
     files.write(&run, &view)?;
     Ok(run.exit)
+}
+
+fn is_installed(build: &BuildOptions) -> bool {
+    let mut command = Command::new(&build.cargo);
+    command.args(["nextest", "--version"]).env_clear().envs(&build.environment);
+    command.output().is_ok_and(|output| output.status.success())
 }
 
 /// Prints the variables.

@@ -4,11 +4,12 @@
 //! fixture runs, `LEAKCHECK_E2E_JOBS` with which `-j` (`1,8`), `LEAKCHECK_E2E_RECORDER` by which recorder
 //! (fixtures and the random program: by all of them; `container` and `user` are the ledger without
 //! privileges), `LEAKCHECK_E2E_SEEDS` the seeds of that program
-//! (`1-200`). Without privileges the trials fail: a
+//! (`1-200`), `LEAKCHECK_E2E_WAYS=all` that the large workspace runs whole by every way. Without privileges the trials fail: a
 //! test that did not run is no test that passed.
 
 mod action;
 mod allocators;
+mod around;
 mod bad_input;
 mod children;
 mod config;
@@ -20,6 +21,7 @@ mod exec;
 mod fixtures;
 mod frees;
 mod inside;
+mod install;
 mod interrupt;
 mod ipc;
 mod kernel_bytes;
@@ -32,6 +34,7 @@ mod raised;
 mod runner;
 mod selection;
 mod stream;
+mod suite;
 mod targets;
 mod unprivileged;
 mod witness;
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
     let lists: &[&[NamedTrial]] = &[
         action::TRIALS,
         allocators::TRIALS,
+        around::TRIALS,
         children::TRIALS,
         config::TRIALS,
         containers::TRIALS,
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         descriptors::TRIALS,
         exec::TRIALS,
         inside::TRIALS,
+        install::TRIALS,
         interrupt::TRIALS,
         ipc::TRIALS,
         kernel_bytes::TRIALS,
@@ -82,6 +87,7 @@ fn main() -> ExitCode {
         runner::TRIALS,
         selection::TRIALS,
         stream::TRIALS,
+        suite::TRIALS,
         targets::TRIALS,
         unprivileged::TRIALS,
     ];

@@ -21,13 +21,14 @@ pub const TRIALS: &[NamedTrial] = &[
     ("nextest::partitions_are_merged", partitions_are_merged),
     ("nextest::killed", killed),
     ("nextest::nothing_to_run", nothing_to_run),
+    ("nextest::not_installed", not_installed),
     ("nextest::show_env", show_env),
     ("report::merge_of_one", merge_of_one),
     ("report::merge_of_nonsense", merge_of_nonsense),
 ];
 
 /// `cargo leakcheck nextest ARGS` on the fixtures, and its report.
-fn nextest(workshop: &Workshop, desk: &Desk, args: &[&str]) -> Result<(Run, Report), String> {
+pub fn nextest(workshop: &Workshop, desk: &Desk, args: &[&str]) -> Result<(Run, Report), String> {
     let (json, junit) = (desk.file("nextest.json"), desk.file("nextest.xml"));
     let reports = ["nextest", "--json", json.as_str(), "--junit", junit.as_str()];
     let run = in_fixtures(workshop, desk, &[&reports[..], args].concat(), &[])?;
@@ -37,7 +38,8 @@ fn nextest(workshop: &Workshop, desk: &Desk, args: &[&str]) -> Result<(Run, Repo
     Ok((run, report))
 }
 
-fn in_fixtures(
+/// `cargo leakcheck ARGS` in the folder of the fixtures.
+pub fn in_fixtures(
     workshop: &Workshop,
     desk: &Desk,
     args: &[&str],
@@ -212,6 +214,18 @@ fn nothing_to_run(workshop: &Workshop) -> Outcome {
     nextest(workshop, &desk, &["list", "-p", "clean"])?.0.expect(0, &[])?;
     let run = in_fixtures(workshop, &desk, &["nextest", "no-such-command"], &[])?;
     run.expect(11, &["no-such-command"])
+}
+
+/// Cargo ends as nextest does when a build fails.
+fn not_installed(workshop: &Workshop) -> Outcome {
+    let desk = Desk::new(workshop, "clean")?;
+    let sysroot = workshop.outside("rustc").args(["--print", "sysroot"]).output();
+    let sysroot = Run::new("rustc".to_owned(), sysroot.map_err(|problem| problem.to_string())?).stdout;
+    let (home, path) = (desk.file("home"), format!("{}/bin:/usr/bin:/bin", sysroot.trim()));
+    // Cargo looks for commands there as well.
+    let variables = [("CARGO_HOME", home.as_str()), ("PATH", path.as_str())];
+    in_fixtures(workshop, &desk, &["nextest", "run", "-p", "clean"], &variables)?
+        .expect(11, &["cargo nextest", "it is not installed"])
 }
 
 /// What `show-env` prints makes a shell's cargo use the tool, options included.

@@ -136,7 +136,7 @@ fn signals_are_handed_on(workshop: &Workshop) -> Outcome {
 }
 
 /// Arguments for `cargo nextest run` on a package, whose summary names each test that failed.
-fn nextest_run<'a>(package: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+pub fn nextest_run<'a>(package: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let fixed = ["nextest", "run", "-p", package, "--no-fail-fast", "--color=never", "--status-level=none"];
     let output = ["--final-status-level=fail", "--failure-output=immediate", "--show-progress=none"];
     [&fixed[..], &output, more].concat()

@@ -87,7 +87,8 @@ fn list(workshop: &Workshop) -> Outcome {
         // `bytes=96`, and the like.
         found.is_some_and(|(_, test)| {
             words[2..].iter().filter_map(|word| word.split_once('=')).all(|(limit, value)| {
-                limit == "ignore" || format!("{}", test["budget"][limit]) == value || value.contains('"')
+                let said = test["budget"][limit].to_string();
+                limit == "ignore" || said == value || value.contains('"')
             })
         })
     };

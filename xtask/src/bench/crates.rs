@@ -9,7 +9,8 @@ use crate::Result;
 use crate::command::{capture, cargo};
 
 /// The crates, and the versions of them that are measured.
-const CRATES: [(&str, &str); 3] = [("indexmap", "2.14.2"), ("petgraph", "0.8.3"), ("serde_json", "1.0.154")];
+pub const CRATES: [(&str, &str); 3] =
+    [("indexmap", "2.14.2"), ("petgraph", "0.8.3"), ("serde_json", "1.0.154")];
 
 /// Measures all of them; `folder` is for their sources.
 pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Vec<Table>> {
@@ -22,7 +23,10 @@ pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Vec<Table>>
 }
 
 /// Copies a crate from cargo's registry; its folder.
-fn unpack(name: &str, version: &str, folder: &Path) -> Result<PathBuf> {
+///
+/// # Errors
+/// Cargo cannot get it, or it cannot be copied.
+pub fn unpack(name: &str, version: &str, folder: &Path) -> Result<PathBuf> {
     let asks = folder.join(format!("asks-{name}"));
     fs_err::create_dir_all(asks.join("src"))?;
     fs_err::write(asks.join("src/lib.rs"), "")?;

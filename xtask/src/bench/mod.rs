@@ -9,6 +9,9 @@ mod suite;
 mod table;
 mod threads;
 
+pub use crates::{CRATES, unpack};
+pub use suite::clean;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -62,7 +65,10 @@ pub fn run(repeats: usize, only: Option<Part>) -> Result<()> {
 }
 
 /// The tool, built for release.
-fn build_tool() -> Result<PathBuf> {
+///
+/// # Errors
+/// It cannot be built.
+pub fn build_tool() -> Result<PathBuf> {
     must(cargo().args(["build", "--release", "--package", "cargo-leakcheck"]).current_dir(repository()))?;
     // This program is in the same target directory, in another profile.
     let this = std::env::current_exe()?;
