@@ -168,9 +168,12 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
         snapshot.left = left.describe(&mut places);
     }
     if let Some(opened) = opened {
+        snapshot.is_unexplained |= opened.is_unexplained();
+        snapshot.of_others = opened.of_others();
         snapshot.left.descriptors = opened.describe(&mut places, &threads);
     }
     if let Some(ipc) = ipc {
+        snapshot.is_unexplained |= ipc.is_unexplained;
         snapshot.left.ipc = ipc.describe(&mut places);
     }
     if let Some(mapped) = mapped {

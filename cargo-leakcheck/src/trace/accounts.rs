@@ -5,6 +5,7 @@ use std::cell::LazyCell;
 use std::os::fd::OwnedFd;
 
 use super::btf::{self, Btf};
+use super::created::Created;
 use super::files::Files;
 use super::ipc::{self, IpcCalls};
 use super::mappings::{self, MapCalls};
@@ -23,6 +24,8 @@ pub struct Accounts {
     pub mappings: Option<Result<MapCalls, String>>,
     /// Processes and threads that tests start.
     pub started: Option<Result<Started, String>>,
+    /// Who makes files in the directory of POSIX shared memory.
+    pub created: Option<Result<Created, String>>,
     /// Objects that the kernel allocates for tests; nothing is recorded before it is started.
     pub objects: Option<Result<Objects, String>>,
 }
@@ -61,10 +64,9 @@ impl Accounts {
         // Last of them: where it fails its tables are closed, and one of them is in the instructions of `started`.
         let files = options.descriptors.then(|| {
             let types = types.as_ref().map_err(Clone::clone)?;
-            let (files, link) = Files::new(others, types, tables, options.max_files)?;
-            links.push(link);
-            Ok(files)
+            Files::new(others, types, tables, options.max_files)
         });
-        (Self { files, ipc, mappings, started, objects }, links)
+        let created = options.ipc.then(|| Created::new(tables));
+        (Self { files, ipc, mappings, started, created, objects }, links)
     }
 }

@@ -14,6 +14,7 @@ use leakcheck_preload::layout::{WINDOW_BYTES, WINDOW_MAGIC};
 use nix::unistd::Pid;
 
 use super::accounts::Accounts;
+use super::created::Created;
 use super::files::Files;
 use super::ipc::{self, IpcCalls};
 use super::mappings::{self, MapCalls};
@@ -124,6 +125,31 @@ impl Kernel {
         self.accounts.objects.as_ref()
     }
 
+    /// Who makes files in the directory of POSIX shared memory, in the same way.
+    pub fn created(&self) -> Option<&Result<Created, String>> {
+        self.accounts.created.as_ref()
+    }
+
+    /// Whether only that who makes files is written down tells of POSIX shared memory that is made otherwise than by the
+    /// functions for it.
+    pub fn needs_files(&self) -> bool {
+        matches!(self.accounts.created, Some(Err(_)))
+    }
+
+    /// Has it written down from now on who makes files, where that can be.
+    pub fn start_files(&mut self) {
+        if let Some(Ok(files)) = &mut self.accounts.files {
+            files.start();
+        }
+    }
+
+    /// Ends the recording of objects, if it was started.
+    pub fn stop_objects(&mut self) {
+        if let Some(Ok(objects)) = &mut self.accounts.objects {
+            objects.stop();
+        }
+    }
+
     /// Lets objects be recorded from now on, where they can be.
     pub fn start_objects(&mut self) {
         if let Some(Ok(objects)) = &mut self.accounts.objects
@@ -178,7 +204,9 @@ impl Kernel {
     /// Starts to follow a process by its first thread; `layers` says that functions of several allocators are
     /// probed.
     pub fn add_process(&mut self, pid: Pid, in_window: bool, layers: bool) -> Result<(), MapError> {
-        self.processes.insert(key(pid), &[0; process::WORDS])?;
+        let mut counters = [0; process::WORDS];
+        counters[process::LISTED] = u64::from(matches!(self.accounts.files, Some(Ok(_))));
+        self.processes.insert(key(pid), &counters)?;
         let mut record = [0; thread::WORDS];
         record[thread::IN_WINDOW] = u64::from(in_window);
         record[thread::LAYERS] = u64::from(layers);

@@ -16,6 +16,9 @@ pub const TRIALS: &[NamedTrial] = &[
     ("descriptors::closed_ones_take_no_room", closed_ones_take_no_room),
     ("descriptors::quiet_phases", quiet_phases),
     ("descriptors::limit_for_all", limit_for_all),
+    ("descriptors::nothing_attached_without_need", nothing_attached_without_need),
+    ("descriptors::left_in_the_first_run_only", left_in_the_first_run_only),
+    ("descriptors::two_runs_are_one_test", two_runs_are_one_test),
     ("descriptors::switched_off", switched_off),
 ];
 
@@ -51,7 +54,7 @@ fn passed_on(workshop: &Workshop) -> Outcome {
         let (run, test) = exec_with(workshop, &["--fds", "9"], &[program.as_str(), who])?;
         expect(&run, &test, 0, "clean", numbers)?;
         if let [descriptor] = &test.kernel.descriptors[..]
-            && (descriptor.call != "eventfd2" || descriptor.kind != "eventfd")
+            && (descriptor.call.as_deref() != Some("eventfd2") || descriptor.kind != "eventfd")
         {
             return Err(format!("{test:?}"));
         }
@@ -103,7 +106,8 @@ fn full_table(workshop: &Workshop) -> Outcome {
 
 /// Records of files that tests have closed are swept out before they fill the table.
 fn closed_ones_take_no_room(workshop: &Workshop) -> Outcome {
-    let options = ["--max-files", "100", "-j1", "--children", "1", "kept_by_a"];
+    // The report has them recorded from the start.
+    let options = ["--max-files", "100", "-j1", "--children", "1", "--kernel-report", "kept_by_a"];
     let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
     match report.tests.iter().filter(|test| test.verdict == "clean").count() {
         2 => run.expect(0, &[]),
@@ -116,6 +120,52 @@ fn limit_for_all(workshop: &Workshop) -> Outcome {
         let options = ["--fds", fds, "in_a_loop"];
         let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
         expect(&run, &report.tests[0], code, verdict, 100)?;
+    }
+    Ok(())
+}
+
+/// What the whole machine pays for is attached from the first test on that leaves something, and no longer for what it holds
+/// than that test runs once more.
+fn nothing_attached_without_need(workshop: &Workshop) -> Outcome {
+    for (tests, expected, code) in [
+        (&["looks_at_its_tracer", "file_closed"][..], "0", 0),
+        (&["looks_at_its_tracer", "in_a_loop"], "1", 2),
+    ] {
+        let options = [&["-j1"], tests].concat();
+        let variables = [("LEAKCHECK_FIXTURE_TRACEPOINTS".to_owned(), expected.to_owned())];
+        let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &variables)?;
+        run.expect(code, &[])?;
+        if report.tests.iter().any(|test| test.outcome != "passed") {
+            return Err(run.describe());
+        }
+    }
+    Ok(())
+}
+
+/// A run that does not leave it once more does not say where it was opened, and changes no verdict.
+fn left_in_the_first_run_only(workshop: &Workshop) -> Outcome {
+    let desk = Desk::new(workshop, "descriptors")?;
+    let variables = [("LEAKCHECK_FIXTURE_FIRST".to_owned(), desk.file("").to_string())];
+    let (run, report) = desk.run(workshop, &["left_in_the_first_run_only"], &variables)?;
+    expect(&run, &report.tests[0], 2, "leaks", 1)?;
+    let open = &report.tests[0].kernel.descriptors[0];
+    match (&open.call, &open.stack) {
+        (None, None) => run.expect(2, &["1 descriptor left open (budget 0)", "opened at: not seen"]),
+        _ => Err(format!("{open:?}")),
+    }
+}
+
+/// What runs once more is one test in every report, and writes once for each attempt.
+fn two_runs_are_one_test(workshop: &Workshop) -> Outcome {
+    for (options, printed) in [(&["--no-capture"][..], 1), (&["--no-capture", "--retries", "1"], 2)] {
+        let options = [options, &["file_forgotten"]].concat();
+        let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
+        let [test] = &report.tests[..] else { return Err(run.describe()) };
+        expect(&run, test, 2, "leaks", 1)?;
+        if run.stdout.matches("test file_forgotten ... ").count() != printed {
+            return Err(format!("not {printed} times\n{}", run.describe()));
+        }
+        run.expect(2, &["opened at descriptors/src/lib.rs"])?;
     }
     Ok(())
 }
