@@ -127,7 +127,7 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
         snapshot.losses.push(Loss::Vanished { reason: "no thread of it is left".into() });
         return snapshot;
     };
-    let records = match Records::of(steering.kernel(), process, counters, reader) {
+    let records = match Records::of(steering.kernel(), process, &counters, reader) {
         Ok(records) => records,
         Err(reason) => {
             snapshot.losses.push(Loss::NoCanary { reason });
