@@ -1,12 +1,16 @@
 //! The resolved options of a run. Made once by `cli`; nothing below the command line sees a flag
 //! type or the environment.
 
+mod report;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
+
+pub use report::{Color, Github, ReportOptions};
 
 /// Everything a run depends on.
 #[derive(Clone, Debug)]
@@ -304,46 +308,4 @@ pub enum Count {
     Lost,
     /// Every block alive at exit.
     Outstanding,
-}
-
-/// How to report.
-#[derive(Clone, Debug, Default)]
-pub struct ReportOptions {
-    /// Where the JUnit document goes.
-    pub junit: Option<Utf8PathBuf>,
-    /// Where the JSON document goes; `-` is standard output.
-    pub json: Option<Utf8PathBuf>,
-    /// The directory that collects the JSON documents of all processes of a run.
-    pub results: Option<Utf8PathBuf>,
-    /// Tell GitHub Actions; none elsewhere.
-    pub github: Option<Github>,
-    /// Show std, allocator and harness frames too.
-    pub full_stacks: bool,
-    /// Show what every test leaves in its temporary directory.
-    pub files: bool,
-    /// When to colour.
-    pub color: Color,
-    /// Say how long each leak check took (only the benchmark wants this).
-    pub timings: bool,
-}
-
-/// What GitHub Actions is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Github {
-    /// Where the repository has been checked out.
-    pub repository: Utf8PathBuf,
-    /// The file of the step's summary.
-    pub summary: Option<Utf8PathBuf>,
-}
-
-/// When to colour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Color {
-    /// On a terminal.
-    #[default]
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
 }

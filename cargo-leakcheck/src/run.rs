@@ -18,7 +18,7 @@ use crate::error::{Error, Exit, Result};
 use crate::model::{CheckedTest, NotChecked, OwnCode, PlannedTest, Steered, count};
 use crate::options::{Action, BuildOptions, Options, Raised, Selection};
 use crate::progress::Progress;
-use crate::report::{Run, Terminal, View};
+use crate::report::{Run, Stream, Terminal, View};
 use crate::symbolize::Symbolizer;
 use crate::sys::{Interrupts, Signal};
 use crate::trace::{self, Event};
@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Result<Exit> {
     let files = report::open(&options.report)?;
     let (job, kernel) = match (&options.action, called) {
         (Action::List(build, selection), _) => {
-            return list(&prepare(build, selection, options, &interrupts)?);
+            return list(&prepare(build, selection, options, &interrupts)?, options);
         }
         (Action::Test(build, selection), _) => {
             let kernel = trace::load(&options.trace)?;
@@ -81,7 +81,10 @@ pub fn run(options: &Options) -> Result<Exit> {
     });
     let results = results.transpose()?;
     let mut progress = Progress::new(options.report.color);
-    let terminal = Terminal::new(view.clone());
+    let voice = Voice {
+        terminal: Terminal::new(view.clone()),
+        stream: Stream::new(options.report.stream, view.clone()),
+    };
     let brief = job.brief;
     let again = |tests| Job {
         tests,
@@ -92,19 +95,20 @@ pub fn run(options: &Options) -> Result<Exit> {
         may_be_empty: false,
         brief: job.brief,
     };
-    let (mut run, mut failure) = check(&job, kernel, options, &interrupts, &terminal, &mut progress)?;
+    let (mut run, mut failure) = check(&job, kernel, options, &interrupts, &voice, &mut progress)?;
     if options.trace.retries > 0 && failure.is_none() {
-        failure = retry::retry(&mut run, options, &interrupts, &terminal, &mut progress, again)?;
+        failure = retry::retry(&mut run, options, &interrupts, &voice, &mut progress, again)?;
     }
     if !brief {
         show(&run, &view, options, &progress);
     } else {
-        let details = terminal.details(&run);
+        let details = voice.terminal.details(&run);
         progress.print(&details);
         if let Some(note) = run.steered.note().filter(|_| !details.is_empty()) {
             progress.print(&format!("note: {note}\n"));
         }
     }
+    voice.stream.run_finished(&run);
     files.write(&run, &view)?;
     results.map_or(Ok(()), |results| results.write(&run, &view))?;
     // What stopped the run comes last: what had been found before is not lost.
@@ -175,11 +179,16 @@ fn prepare(
     Ok(Job { tests: plan.tests, executables, not_checked, notes, own, may_be_empty: false, brief: false })
 }
 
-fn list(job: &Job) -> Result<Exit> {
-    let mut stdout = std::io::stdout().lock();
-    plan::print(&job.tests, &mut stdout)
-        .and_then(|()| stdout.flush())
-        .map_err(|source| Error::System { call: "writing the list".to_owned(), source })?;
+fn list(job: &Job, options: &Options) -> Result<Exit> {
+    if options.report.stream {
+        let stream = Stream::new(true, view(job.own.clone(), options));
+        job.tests.iter().for_each(|test| stream.test_listed(test));
+    } else {
+        let mut stdout = std::io::stdout().lock();
+        plan::print(&job.tests, &mut stdout)
+            .and_then(|()| stdout.flush())
+            .map_err(|source| Error::System { call: "writing the list".to_owned(), source })?;
+    }
     for note in &job.notes {
         anstream::eprintln!("note: {note}");
     }
@@ -189,6 +198,12 @@ fn list(job: &Job) -> Result<Exit> {
     Ok(if job.tests.is_empty() { Exit::NothingRan } else { Exit::Clean })
 }
 
+/// Who is told of tests while they run.
+struct Voice {
+    terminal: Terminal,
+    stream: Stream,
+}
+
 /// Traces the tests on a thread of its own; analyses and shows each on this one as it ends. Also what
 /// has stopped the run after some tests, if anything has.
 fn check(
@@ -196,7 +211,7 @@ fn check(
     kernel: trace::Loading,
     options: &Options,
     interrupts: &Interrupts,
-    terminal: &Terminal,
+    Voice { terminal, stream }: &Voice,
     progress: &mut Progress,
 ) -> Result<(Run, Option<Error>)> {
     let brief = job.brief;
@@ -212,6 +227,7 @@ fn check(
     let start = Instant::now();
     let binaries: HashSet<_> = job.tests.iter().map(|test| &test.binary.path).collect();
     say(progress, &terminal.checking(job.tests.len(), binaries.len()));
+    stream.run_started(&job.tests, binaries.len());
     let mut tests = Vec::new();
     let mut interrupted = false;
     let mut failure = None;
@@ -236,7 +252,10 @@ fn check(
                     Event::ByUprobe { binary, because } => {
                         say(progress, &report::by_uprobe(own, &binary, &because));
                     }
-                    Event::Started { number } => progress.running(plan[number].name.as_str()),
+                    Event::Started { number } => {
+                        stream.test_started(&plan[number]);
+                        progress.running(plan[number].name.as_str());
+                    }
                     // If nobody receives, the analysis has panicked, and that is what shows.
                     event => drop(sender.send(event)),
                 })
@@ -245,6 +264,7 @@ fn check(
             let failed = Cell::new(0);
             let finished = |test: &CheckedTest| {
                 say(progress, &terminal.finished(test));
+                stream.test_finished(test);
                 failed.set(failed.get() + usize::from(judge::is_bad(test)));
                 if options.trace.max_fail.is_some_and(|limit| failed.get() >= limit) {
                     interrupts.start_no_more();

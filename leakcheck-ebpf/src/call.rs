@@ -132,6 +132,12 @@ pub fn leave(ctx: &RetProbeContext) -> Option<()> {
     Some(())
 }
 
+/// Whether a stack pointer is one of the allocator's call in flight.
+#[inline(always)]
+pub fn is_in_call(record: &[u64; thread::WORDS], sp: u64) -> bool {
+    record[thread::CALL] != 0 && record[thread::CALL_SP].wrapping_sub(sp) < DEPTH
+}
+
 /// Whether a free is part of another call: of one that allocates, or of a free by another function, such as
 /// `__rust_dealloc`.
 #[inline(always)]
@@ -140,7 +146,7 @@ fn is_nested_free(ctx: &ProbeContext, record: &mut [u64; thread::WORDS]) -> bool
         return false;
     }
     let sp = stack_pointer(ctx.regs);
-    if record[thread::CALL] != 0 && record[thread::CALL_SP].wrapping_sub(sp) < DEPTH {
+    if is_in_call(record, sp) {
         return true;
     }
     // SAFETY: the registers are the context that the kernel passed to this program.

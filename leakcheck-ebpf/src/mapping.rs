@@ -10,6 +10,7 @@ use aya_ebpf::helpers::generated::bpf_ktime_get_ns;
 use aya_ebpf::programs::ProbeContext;
 use leakcheck_common::{file, mapping, process, site};
 
+use crate::call::{is_in_call, stack_pointer};
 use crate::file::describe;
 use crate::maps::{Current, EMPTY_MAPPING, MAPPINGS, UNMAPPED, put};
 
@@ -23,7 +24,7 @@ const FIRST_ERROR: u64 = -4095_i64 as u64;
 #[inline(always)]
 pub fn called(ctx: &ProbeContext) -> Option<()> {
     let current = Current::get()?;
-    current.thread()?;
+    let record = current.thread()?;
     // SAFETY: the context is the one this program was called with.
     let site = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
     // SAFETY: the registers are the context that the kernel passed to this program. The verifier wants each
@@ -44,14 +45,16 @@ pub fn called(ctx: &ProbeContext) -> Option<()> {
     }
     // SAFETY: a helper without arguments.
     let now = unsafe { bpf_ktime_get_ns() };
+    // What an allocator maps for a call in flight is its own: an arena, a large block.
+    let counts = current.in_window() && !is_in_call(record, stack_pointer(ctx.regs));
     match site {
-        site::MAPPED => begins(current, result, second, site | fourth << 32, now),
-        site::ATTACHED => begins(current, result, 0, site, now),
+        site::MAPPED => begins(current, counts, result, second, site | fourth << 32, now),
+        site::ATTACHED => begins(current, counts, result, 0, site, now),
         site::MOVED => {
             if second > 0 && fourth & DONT_UNMAP == 0 {
                 ends(current, first, second, now);
             }
-            begins(current, result, third, site, now)
+            begins(current, counts, result, third, site, now)
         }
         site::UNMAPPED => ends(current, first, second, now),
         site::DETACHED => ends(current, first, 0, now),
@@ -59,11 +62,11 @@ pub fn called(ctx: &ProbeContext) -> Option<()> {
     }
 }
 
-/// Something is mapped.
+/// Something is mapped; whether it `counts` as the test's.
 #[inline(always)]
-fn begins(current: Current, address: u64, bytes: u64, call: u64, now: u64) -> Option<()> {
+fn begins(current: Current, counts: bool, address: u64, bytes: u64, call: u64, now: u64) -> Option<()> {
     let key = [current.process.into(), address];
-    if !current.in_window() {
+    if !counts {
         if current.counted(process::MAPPINGS) > 0 {
             let _ = MAPPINGS.remove(&key);
             put(&UNMAPPED, &key, &[now, whole_pages(bytes), 0]);

@@ -8,8 +8,8 @@ use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::other_args::{DoctorArgs, ExecArgs, NextestArgs, ReportCommand, ShowEnvArgs};
-use super::values::{duration, partition, table_size};
-use crate::options::Partition;
+use super::select_args::SelectArgs;
+use super::values::{duration, table_size};
 
 /// What `--help` says below the options.
 const AFTER_HELP: &str = "\
@@ -64,25 +64,6 @@ pub enum Command {
     /// Work with reports
     #[command(subcommand)]
     Report(ReportCommand),
-}
-
-#[derive(Debug, Args)]
-pub struct SelectArgs {
-    /// Run only tests whose names contain one of these
-    #[arg(value_name = "TESTNAME")]
-    pub filters: Vec<String>,
-    /// Run only tests that nextest's filter expression accepts: 'package(a) & test(/^b/)'
-    #[arg(short = 'E', long = "filterset", value_name = "EXPRESSION", alias = "filter-expr")]
-    pub expressions: Vec<String>,
-    /// Run one of several parts of the tests, as nextest does: slice:1/4 deals them out in turn, hash:1/4 by their names, count:1/4 in turn in each binary
-    #[arg(long, value_name = "KIND:M/N", value_parser = partition)]
-    pub partition: Option<Partition>,
-    /// Pass on what tests write, as it comes, and run them one by one
-    #[arg(long, alias = "nocapture")]
-    pub no_capture: bool,
-    /// More names and libtest's selection: --skip NAME, --exact, --ignored, --include-ignored
-    #[arg(last = true, value_name = "ARGS")]
-    pub libtest: Vec<OsString>,
 }
 
 /// What is built for, and where.

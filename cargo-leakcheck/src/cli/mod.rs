@@ -6,6 +6,7 @@ mod build;
 mod libtest;
 mod other_args;
 mod runner;
+mod select_args;
 mod values;
 
 use std::ffi::OsString;
@@ -15,14 +16,15 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser as _};
 
-use self::args::{CargoArgs, Cli, Command, CountArg, RecorderArg, RunArgs, SelectArgs, TestArgs, WhenArg};
+use self::args::{CargoArgs, Cli, Command, CountArg, RecorderArg, RunArgs, TestArgs, WhenArg};
 use self::build::build;
 use self::libtest::LibtestArgs;
 use self::other_args::{DoctorArgs, ReportCommand, ShowEnvArgs};
+use self::select_args::{MessageFormatArg, RunIgnoredArg, SelectArgs};
 use crate::error::{Error, Result};
 use crate::options::{
-    Action, BuildOptions, Color, Count, DoctorOptions, Environment, Github, JudgeOptions, KernelBytes,
-    Options, Raised, Recorder, ReportOptions, Selection, TraceOptions,
+    Action, BuildOptions, Color, Count, DoctorOptions, Environment, Github, Ignored, JudgeOptions,
+    KernelBytes, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions,
 };
 use crate::plan::filterset::needs_dependencies;
 
@@ -147,13 +149,22 @@ fn test(
     surroundings: Surroundings,
     action: fn(BuildOptions, Selection) -> Action,
 ) -> Result<Options> {
+    let stream = args.select.message_format == MessageFormatArg::Json;
     let (selection, threads) = selection(args.select)?;
+    let taken = match args.run.json.as_deref() {
+        Some(path) if path == "-" => Some("--json -"),
+        _ => selection.no_capture.then_some("--no-capture"),
+    };
+    if let Some(taken) = taken.filter(|_| stream) {
+        return Err(Error::Usage(format!("--message-format json and {taken} both write to standard output")));
+    }
     if let (Some(jobs), Some(threads)) = (args.run.jobs, threads)
         && jobs != threads
     {
         return Err(Error::Usage(format!("--jobs {jobs} contradicts `-- --test-threads {threads}`")));
     }
-    let (mut trace, judge, report) = run(&args.run, threads, &surroundings);
+    let (mut trace, judge, mut report) = run(&args.run, threads, &surroundings);
+    report.stream = stream;
     if selection.no_capture {
         trace.jobs = 1;
     }
@@ -184,6 +195,16 @@ fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
     selection.expressions = select.expressions;
     selection.partition = select.partition;
     selection.no_capture |= select.no_capture;
+    if let Some(ignored) = select.run_ignored {
+        if selection.ignored != Ignored::Skip {
+            return Err(Error::Usage("--run-ignored contradicts what stands behind `--`".to_owned()));
+        }
+        selection.ignored = match ignored {
+            RunIgnoredArg::Default => Ignored::Skip,
+            RunIgnoredArg::Only => Ignored::Only,
+            RunIgnoredArg::All => Ignored::Include,
+        };
+    }
     Ok((selection, threads))
 }
 
@@ -243,6 +264,7 @@ fn run(
         junit: run.junit.clone(),
         json: run.json.clone(),
         results: None,
+        stream: false,
         github: github(run.github, surroundings),
         full_stacks: run.full_stacks,
         files: run.files,

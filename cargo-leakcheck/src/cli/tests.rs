@@ -251,6 +251,9 @@ fn what_is_not_understood_is_named() {
         (&["--", "--show-output"], "--show-output"),
         (&["--", "--list"], "cargo leakcheck list"),
         (&["--", "--ignored", "--include-ignored"], "--ignored"),
+        (&["--run-ignored", "all", "--", "--ignored"], "--run-ignored"),
+        (&["--message-format", "json", "--no-capture"], "--no-capture"),
+        (&["--message-format", "json", "--json", "-"], "--json -"),
         (&["exec"], "PROGRAM"),
         (&["-p", "a", "list"], "comes first"),
     ] {

@@ -1,18 +1,20 @@
 //! The JSON document. Its shape is public and described by `report.schema.json`.
 
 mod kernel;
+mod limits;
 mod read;
 
 use serde::Serialize;
 
 use super::{Format, Run, Summary, View};
 use crate::model::{
-    Attempts, Budget, CheckedTest, Finding, FindingKind, Frame, LeftFiles, Measure, Outcome, Verdict,
+    Attempts, CheckedTest, Finding, FindingKind, Frame, LeftFiles, Measure, Outcome, Verdict,
 };
 use crate::model::{NotChecked, RecordedBy};
 use crate::snapshot::Loss;
 use crate::symbolize::site;
 use kernel::Kernel;
+pub(super) use limits::Limits;
 
 pub use read::read;
 
@@ -24,30 +26,36 @@ pub struct Json;
 
 impl Format for Json {
     fn bytes(&self, run: &Run, view: &View) -> Vec<u8> {
-        let document = Document {
-            format: FORMAT,
-            recorder: run.recorder().0,
-            recorder_reason: run.recorder().1,
-            steering: Steering {
-                by: run.steered.by(),
-                reason: run.steered.without_ebpf.as_deref(),
-                checks_off: run.steered.checks_off(),
-            },
-            exit_code: run.exit as u8,
-            interrupted: run.interrupted,
-            duration_ns: nanoseconds(run.duration),
-            summary: run.summary(),
-            tests: run.tests.iter().map(|checked| test(checked, view)).collect(),
-            not_checked: &run.not_checked,
-        };
+        let tests = run.tests.iter().map(|checked| test(checked, view)).collect();
+        let document = document(run, Some(tests));
         let mut bytes = serde_json::to_vec(&document).expect("plain data has a JSON form");
         bytes.push(b'\n');
         bytes
     }
 }
 
+/// The document of a run, with tests or without.
+pub(super) fn document<'a>(run: &'a Run, tests: Option<Vec<Test<'a>>>) -> Document<'a> {
+    Document {
+        format: FORMAT,
+        recorder: run.recorder().0,
+        recorder_reason: run.recorder().1,
+        steering: Steering {
+            by: run.steered.by(),
+            reason: run.steered.without_ebpf.as_deref(),
+            checks_off: run.steered.checks_off(),
+        },
+        exit_code: run.exit as u8,
+        interrupted: run.interrupted,
+        duration_ns: nanoseconds(run.duration),
+        summary: run.summary(),
+        tests,
+        not_checked: &run.not_checked,
+    }
+}
+
 #[derive(Serialize)]
-struct Document<'a> {
+pub(super) struct Document<'a> {
     format: &'static str,
     recorder: &'static str,
     recorder_reason: &'static str,
@@ -56,7 +64,8 @@ struct Document<'a> {
     interrupted: bool,
     duration_ns: u64,
     summary: Summary,
-    tests: Vec<Test<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tests: Option<Vec<Test<'a>>>,
     not_checked: &'a [NotChecked],
 }
 
@@ -68,7 +77,7 @@ struct Steering<'a> {
 }
 
 #[derive(Serialize)]
-struct Test<'a> {
+pub(super) struct Test<'a> {
     package: &'a str,
     binary: String,
     name: &'a str,
@@ -100,34 +109,6 @@ struct Test<'a> {
     temporary_files: Option<&'a LeftFiles>,
     losses: Vec<Lost<'a>>,
     output: Written<'a>,
-}
-
-#[derive(Serialize)]
-struct Limits<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    blocks: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reachable_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reachable_blocks: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outstanding_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fds: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kernel_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ipc: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    children: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    threads: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mapped_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ignore: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -179,7 +160,7 @@ struct Written<'a> {
     dropped_bytes: u64,
 }
 
-fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
+pub(super) fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
     let CheckedTest { test, outcome, duration, output, recorded_by, allocators, memory } = checked;
     let (exit_code, signal) = match outcome {
         Outcome::Passed => (Some(0), None),
@@ -193,20 +174,6 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         Verdict::Incomplete(losses) => ("incomplete", losses.iter().map(ToString::to_string).collect()),
         Verdict::NotChecked(reason) => ("not_checked", vec![reason.clone()]),
     };
-    let Budget {
-        bytes,
-        blocks,
-        reachable_bytes,
-        reachable_blocks,
-        outstanding_bytes,
-        fds,
-        kernel_bytes,
-        ipc,
-        children,
-        threads,
-        mapped_bytes,
-        ignore,
-    } = &test.budget;
     Test {
         package: &test.binary.package,
         binary: test.binary.id(),
@@ -229,20 +196,7 @@ fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         recorder: recorded_by.as_ref().map(RecordedBy::name),
         recorder_reason: recorded_by.as_ref().and_then(RecordedBy::because),
         allocators,
-        budget: Limits {
-            bytes: *bytes,
-            blocks: *blocks,
-            reachable_bytes: *reachable_bytes,
-            reachable_blocks: *reachable_blocks,
-            outstanding_bytes: *outstanding_bytes,
-            fds: *fds,
-            kernel_bytes: *kernel_bytes,
-            ipc: *ipc,
-            children: *children,
-            threads: *threads,
-            mapped_bytes: *mapped_bytes,
-            ignore: ignore.as_deref(),
-        },
+        budget: Limits::of(&test.budget),
         definitely_lost: memory.totals.definitely_lost,
         indirectly_lost: memory.totals.indirectly_lost,
         possibly_lost: memory.totals.possibly_lost,

@@ -15,6 +15,7 @@ mod mapped;
 pub mod results;
 mod stack;
 mod status;
+mod stream;
 mod terminal;
 #[cfg(test)]
 mod testing;
@@ -31,6 +32,7 @@ pub use files::{Files, open};
 pub use github::{annotations, quoted};
 pub use json::{Json, kind as loss_kind, read};
 pub use junit::Junit;
+pub use stream::Stream;
 pub use terminal::{Terminal, by_uprobe};
 
 /// The results of a run, whole or interrupted.

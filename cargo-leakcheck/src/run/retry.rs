@@ -1,12 +1,12 @@
 //! Further attempts at tests that have failed or leaked, when all others have ended.
 
-use super::{Job, check};
+use super::{Job, Voice, check};
 use crate::error::{Error, Exit, Result};
 use crate::judge;
 use crate::model::{CheckedTest, PlannedTest, count};
 use crate::options::Options;
 use crate::progress::Progress;
-use crate::report::{Run, Terminal};
+use crate::report::Run;
 use crate::sys::Interrupts;
 use crate::trace;
 
@@ -19,7 +19,7 @@ pub fn retry(
     run: &mut Run,
     options: &Options,
     interrupts: &Interrupts,
-    terminal: &Terminal,
+    voice: &Voice,
     progress: &mut Progress,
     job: impl Fn(Vec<PlannedTest>) -> Job,
 ) -> Result<Option<Error>> {
@@ -35,7 +35,7 @@ pub fn retry(
         let number = count(tests.len() as u64, "test");
         progress.print(&format!("note: attempt {attempt} of {attempts} at {number}\n"));
         let kernel = trace::load(&options.trace)?;
-        let (more, stopped) = check(&job(tests), kernel, options, interrupts, terminal, progress)?;
+        let (more, stopped) = check(&job(tests), kernel, options, interrupts, voice, progress)?;
         run.tests.extend(more.tests);
         run.duration += more.duration;
         run.interrupted |= more.interrupted;

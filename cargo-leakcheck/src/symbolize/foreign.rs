@@ -21,7 +21,7 @@ const CRATES: [&str; 14] = [
 ];
 
 /// Beginnings of function names of allocators.
-const ALLOCATORS: [&str; 12] = [
+const ALLOCATORS: [&str; 14] = [
     "__rust_alloc",
     "__rust_dealloc",
     "__rust_realloc",
@@ -31,6 +31,8 @@ const ALLOCATORS: [&str; 12] = [
     "_rjem_",
     "mi_",
     "_mi_",
+    "sn_rust_",
+    "snmalloc::",
     "tc_",
     "operator new",
     "operator delete",
@@ -44,7 +46,7 @@ const RUNTIMES: [&str; 7] =
 const STARTS: [&str; 3] = ["_start", "start_thread", "clone3"];
 
 /// Beginnings of file names of modules of the runtime, up to a dot or dash.
-const MODULES: [&str; 16] = [
+const MODULES: [&str; 20] = [
     "libc",
     "libm",
     "libpthread",
@@ -60,7 +62,11 @@ const MODULES: [&str; 16] = [
     "libstd",
     "libtest",
     "libjemalloc",
+    "libmimalloc",
+    "librpmalloc",
+    "libsnmallocshim",
     "libtcmalloc",
+    "libtcmalloc_minimal",
 ];
 
 /// Whether a function's demangled name says that it is not the user's.
@@ -198,9 +204,7 @@ pub(super) fn is_runtime_module(path: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     file.starts_with('[')
         || MODULES.iter().any(|name| {
-            file.strip_prefix(name).is_some_and(|rest| {
-                rest.starts_with(".so") || rest.starts_with('-') || rest.starts_with("_minimal")
-            })
+            file.strip_prefix(name).is_some_and(|rest| rest.starts_with(".so") || rest.starts_with('-'))
         })
 }
 
@@ -227,6 +231,7 @@ mod tests {
             "test::run_test::{{closure}}",
             "tikv_jemallocator::layout_to_flags",
             "_rjem_malloc",
+            "sn_rust_alloc_zeroed",
             "<a::Counting as core::alloc::global::GlobalAlloc>::alloc",
         ] {
             assert!(is_function(name), "{name}");
@@ -250,7 +255,12 @@ mod tests {
 
     #[test]
     fn names_of_c_and_cpp() {
-        for name in ["malloc", "operator new(unsigned long)", "std::vector<Node>::push_back(Node const&)"] {
+        for name in [
+            "malloc",
+            "operator new(unsigned long)",
+            "std::vector<Node>::push_back(Node const&)",
+            "snmalloc::PALLinux::reserve(unsigned long)",
+        ] {
             assert!(is_function(name), "{name}");
         }
         assert!(is_function("void std::__cxx11::basic_string<char>::_M_construct<char*>(char*, char*)"));

@@ -30,6 +30,7 @@ mod processes;
 mod raised;
 mod runner;
 mod selection;
+mod stream;
 mod unprivileged;
 mod witness;
 
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
     };
     let mut trials = fixtures::trials(&workshop);
     trials.extend(witness::trials(&workshop));
-    let lists: [&[NamedTrial]; 21] = [
+    let lists: &[&[NamedTrial]] = &[
         action::TRIALS,
         allocators::TRIALS,
         children::TRIALS,
@@ -77,9 +78,10 @@ fn main() -> ExitCode {
         raised::TRIALS,
         runner::TRIALS,
         selection::TRIALS,
+        stream::TRIALS,
         unprivileged::TRIALS,
     ];
-    for &(name, run) in lists.into_iter().flatten() {
+    for &(name, run) in lists.iter().copied().flatten() {
         trials.push(trial(name.to_owned(), &workshop, run));
     }
     let user = Arc::new(workshop.recorded_by("user"));

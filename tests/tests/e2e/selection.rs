@@ -41,6 +41,9 @@ fn names(workshop: &Workshop) -> Outcome {
 
 fn ignored(workshop: &Workshop) -> Outcome {
     ran(workshop, "ignored", &[], &["clean"], 0)?;
+    ran(workshop, "ignored", &["--run-ignored", "default"], &["clean"], 0)?;
+    ran(workshop, "ignored", &["--run-ignored", "only"], &["leaks"], 2)?;
+    ran(workshop, "ignored", &["--run-ignored", "all"], &["clean", "leaks"], 2)?;
     ran(workshop, "ignored", &["--", "--ignored"], &["leaks"], 2)?;
     ran(workshop, "ignored", &["--", "--include-ignored"], &["clean", "leaks"], 2)
 }

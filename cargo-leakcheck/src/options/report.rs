@@ -1,0 +1,47 @@
+//! What a run writes, and where.
+
+use camino::Utf8PathBuf;
+
+/// How to report.
+#[derive(Clone, Debug, Default)]
+pub struct ReportOptions {
+    /// Where the JUnit document goes.
+    pub junit: Option<Utf8PathBuf>,
+    /// Where the JSON document goes; `-` is standard output.
+    pub json: Option<Utf8PathBuf>,
+    /// The directory that collects the JSON documents of all processes of a run.
+    pub results: Option<Utf8PathBuf>,
+    /// Write events to standard output.
+    pub stream: bool,
+    /// Tell GitHub Actions; none elsewhere.
+    pub github: Option<Github>,
+    /// Show std, allocator and harness frames too.
+    pub full_stacks: bool,
+    /// Show what every test leaves in its temporary directory.
+    pub files: bool,
+    /// When to colour.
+    pub color: Color,
+    /// Say how long each leak check took (only the benchmark wants this).
+    pub timings: bool,
+}
+
+/// What GitHub Actions is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Github {
+    /// Where the repository has been checked out.
+    pub repository: Utf8PathBuf,
+    /// The file of the step's summary.
+    pub summary: Option<Utf8PathBuf>,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Color {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
