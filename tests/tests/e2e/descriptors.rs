@@ -17,6 +17,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("descriptors::quiet_phases", quiet_phases),
     ("descriptors::limit_for_all", limit_for_all),
     ("descriptors::nothing_attached_without_need", nothing_attached_without_need),
+    ("descriptors::alone_as_recorded_from_the_start", alone_as_recorded_from_the_start),
     ("descriptors::left_in_the_first_run_only", left_in_the_first_run_only),
     ("descriptors::two_runs_are_one_test", two_runs_are_one_test),
     ("descriptors::switched_off", switched_off),
@@ -140,6 +141,59 @@ fn nothing_attached_without_need(workshop: &Workshop) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// What two lists and a second run say of a test that begins before anything is attached is what is seen when all is
+/// recorded from the start.
+fn alone_as_recorded_from_the_start(workshop: &Workshop) -> Outcome {
+    const ALONE: [(&str, &[&str]); 2] = [
+        (
+            "descriptors",
+            &[
+                "duplicate_of_standard_output",
+                "duplicated",
+                "fopen_in_c",
+                "from_before_closed",
+                "in_the_place_of_one_from_before",
+                "in_the_place_of_standard_input",
+                "kept_in_a_lazy_static",
+                "of_a_child",
+                "on_a_thread_that_runs",
+                "only_the_duplicate",
+                "pipe_by_the_c_library",
+                "reopened_at_the_same_address",
+                "standard_output_put_back",
+                "tcp_pair",
+                "within_the_budget",
+            ],
+        ),
+        ("ipc", &["a_file_in_its_place", "a_file_in_its_place_by_a_program", "posix_memory_by_a_child"]),
+    ];
+    for (package, names) in ALONE {
+        let run = |options: &[&str]| Desk::new(workshop, package)?.run(workshop, options, &[]);
+        let (_, all) = run(&["--kernel-report"])?;
+        for name in names {
+            let (run, alone) = run(&[name, "--", "--exact"])?;
+            let wanted = all.tests.iter().find(|test| test.name == *name).map(seen);
+            let found = alone.tests.first().map(seen);
+            if wanted.is_none() || wanted != found {
+                return Err(format!("{name}: {found:?} instead of {wanted:?}\n{}", run.describe()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Verdict, and what is left, without what is another number or name in each run.
+fn seen(test: &Test) -> (String, Vec<String>) {
+    let kernel = &test.kernel;
+    let descriptors = kernel.descriptors.iter().map(|open| {
+        let numbers = open.numbers.len();
+        format!("{} {numbers} {:?} {:?} {} {:?}", open.kind, open.call, open.held_by, open.once, open.site)
+    });
+    let objects =
+        kernel.ipc.iter().map(|object| format!("{} {:?} {:?}", object.kind, object.call, object.site));
+    (test.verdict.clone(), descriptors.chain(objects).collect())
 }
 
 /// A run that does not leave it once more does not say where it was opened, and changes no verdict.
