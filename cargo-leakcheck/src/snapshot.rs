@@ -182,8 +182,8 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
-    /// The descriptors of the process were not listed.
-    #[error("its open descriptors could not be listed: {reason}")]
+    /// The descriptors of the process were not listed, or it was not seen who has made them.
+    #[error("its open descriptors could not be looked at: {reason}")]
     Descriptors {
         /// Why.
         reason: String,

@@ -38,7 +38,7 @@ impl Follower<'_> {
             self.steering.start_files();
             let files = self.steering.kernel().and_then(Kernel::files);
             if let Some(reason) = files.and_then(|files| files.as_ref().ok()?.refusal()) {
-                let reason = format!("who has made them cannot be seen: {reason}");
+                let reason = format!("it cannot be seen who has made them: {reason}");
                 traced.ran.memory.losses.push(Loss::Descriptors { reason });
             } else if may
                 && matches!(traced.ran.outcome, Outcome::Passed | Outcome::Failed { .. })
