@@ -9,6 +9,7 @@
 //! 4. otherwise each limit that is exceeded is a reason for *leaks*, and without one the test is *clean*.
 
 mod attempts;
+pub mod explain;
 mod left;
 mod noise;
 pub mod weigh;

@@ -2,6 +2,7 @@
 //! or privileges comes before it, everything after it is pure.
 
 mod blocks;
+mod frees;
 mod references;
 
 use std::ops::Range;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use crate::model;
 
 pub use blocks::{Block, Blocks, Place};
+pub use frees::{BadFree, Before};
 pub use references::{Reference, References};
 
 /// The state of one process at its exit.
@@ -24,6 +26,10 @@ pub struct Snapshot {
     pub bad_frees: Vec<BadFree>,
     /// What it has left in the kernel: of descriptors, those of files that were made in the window.
     pub left: model::Left<usize>,
+    /// It has left something of which only a second run can tell where it was made, and whether that matters.
+    pub is_unexplained: bool,
+    /// Descriptors that it has left open, of files that others have made: another process, or a thread outside of the window.
+    pub of_others: Vec<OfOthers>,
     /// What it has left in its temporary directory; none where it had none of its own.
     pub files: Option<model::LeftFiles>,
     /// What was mapped where; a module that was unloaded stays listed after those alive.
@@ -38,47 +44,22 @@ pub struct Snapshot {
     pub taken_in: Duration,
 }
 
+/// A descriptor of a file that others have made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfOthers {
+    /// Its numbers, as in [`model::Descriptor`].
+    pub numbers: Vec<u32>,
+    /// What it is.
+    pub kind: std::borrow::Cow<'static, str>,
+    /// Which one.
+    pub description: String,
+}
+
 /// Return addresses, innermost first; the first is in the direct caller of the allocator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CallStack {
     /// The addresses. Look up `address - 1`: a return address is behind its call.
     pub frames: Vec<u64>,
-}
-
-/// A free of something that was not allocated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadFree {
-    /// The address.
-    pub address: u64,
-    /// It was a block once, and had been freed.
-    pub double: bool,
-    /// Index of the call stack.
-    pub stack: Option<usize>,
-    /// For a double free: what had become of the block before.
-    pub before: Before<usize>,
-}
-
-/// What had become of a block before it was freed once more, as far as that was recorded. `S` is the call
-/// stack, as in [`model::Finding`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Before<S> {
-    /// Where it was allocated.
-    pub allocated: Option<S>,
-    /// Where it was freed first; only runs that are asked for it record it.
-    pub freed: Option<S>,
-}
-
-impl<S> Default for Before<S> {
-    fn default() -> Self {
-        Self { allocated: None, freed: None }
-    }
-}
-
-impl<S> Before<S> {
-    /// The same with other call stacks.
-    pub fn map<T>(self, mut each: impl FnMut(S) -> Option<T>) -> Before<T> {
-        Before { allocated: self.allocated.and_then(&mut each), freed: self.freed.and_then(each) }
-    }
 }
 
 /// One line of `/proc/PID/maps`.
@@ -201,8 +182,8 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
-    /// The descriptors of the process were not listed.
-    #[error("its open descriptors could not be listed: {reason}")]
+    /// The descriptors of the process were not listed, or it was not seen who has made them.
+    #[error("its open descriptors could not be looked at: {reason}")]
     Descriptors {
         /// Why.
         reason: String,

@@ -10,7 +10,7 @@ mod objects_of_kernel;
 pub use objects_of_kernel::{LOOK_WORDS, object, objects, total};
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 11;
+pub const ABI_VERSION: u32 = 12;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -110,7 +110,7 @@ pub mod block {
 /// more.
 pub const WINDOW_BITS: usize = 1 << 15;
 
-/// Words of a process record. All but [`process::LEDGER`] count up from zero.
+/// Words of a process record. All but [`process::LEDGER`] and [`process::LISTED`] count up from zero.
 pub mod process {
     /// Live blocks that were allocated in the window.
     pub const WINDOW_LIVE: usize = 0;
@@ -166,8 +166,10 @@ pub mod process {
     pub const MAPPINGS: usize = 25;
     /// Such mappings lost because their table was full.
     pub const LOST_MAPPINGS: usize = 26;
+    /// 1 where the thread that enters the first test body is to be stopped there: the tracer lists descriptors.
+    pub const LISTED: usize = 27;
     /// Number of words.
-    pub const WORDS: usize = 27;
+    pub const WORDS: usize = 28;
 }
 
 /// Words of a thread record.
@@ -281,6 +283,49 @@ pub mod file {
     pub const COPY_WORDS: usize = 464;
     /// Number of words.
     pub const WORDS: usize = COPY + COPY_WORDS;
+}
+
+/// Words of what is listed of an open descriptor. All but the number say which file (open file description) it refers to: an
+/// address is used again when a file is closed.
+pub mod listed {
+    /// Its number.
+    pub const NUMBER: usize = 0;
+    /// Address of its `struct file`.
+    pub const FILE: usize = 1;
+    /// The first of the words that `places` has offsets for, in their order.
+    pub const PLACES: usize = 2;
+    /// Number of words.
+    pub const WORDS: usize = PLACES + super::places::WORDS;
+}
+
+/// Offsets in bytes of what is listed of files and inodes of the kernel.
+pub mod places {
+    /// `file.f_inode`.
+    pub const INODE: usize = 0;
+    /// `file.f_path.dentry`.
+    pub const NAME: usize = 1;
+    /// `file.f_op`: what kind of file it is.
+    pub const OPERATIONS: usize = 2;
+    /// `file.private_data`.
+    pub const PRIVATE: usize = 3;
+    /// So many of them are of files.
+    pub const OF_FILE: usize = 4;
+    /// `inode.i_ino`.
+    pub const INODE_NUMBER: usize = 4;
+    /// `inode.i_sb`.
+    pub const SUPERBLOCK: usize = 5;
+    /// Number of words.
+    pub const WORDS: usize = 6;
+}
+
+/// Words of the record of a process that descends from a test's and is no more. Its key is the id that it had.
+pub mod ended {
+    /// Process id of the test.
+    pub const OWNER: usize = 0;
+    /// `CLOCK_MONOTONIC` when it was no more, nanoseconds.
+    pub const TIME: usize = 1;
+    /// Number of words.
+    pub const WORDS: usize = 2;
 }
 
 /// Words of the record of an IPC object, made by the call that has made the object. Its key is the process

@@ -27,6 +27,10 @@ pub fn mark(ctx: &ProbeContext) -> Option<()> {
                 record[thread::IN_WINDOW] = 1;
                 if current.fetch_add(process::BODIES, 1) == Some(0) {
                     current.count(process::BEFORE_BODY, current.addresses()?);
+                    if current.counted(process::LISTED) != 0 {
+                        // SAFETY: a helper without memory arguments.
+                        unsafe { bpf_send_signal_thread(SIGSTOP) };
+                    }
                 }
                 current.set_window(true)?;
             }

@@ -7,13 +7,14 @@ use core::ffi::c_void;
 
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::bindings::{pt_regs, seq_file};
+use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_ebpf::helpers::generated::{
     bpf_get_current_task_btf, bpf_probe_read_user, bpf_seq_write, bpf_task_pt_regs,
 };
 use aya_ebpf::programs::RawTracePointContext;
-use leakcheck_common::{file, process};
+use leakcheck_common::{file, listed, places, process};
 
-use crate::maps::{Current, EMPTY_FILE, FILE_MARK_WORDS, FILE_MARKS, FILE_SITES, FILES, put};
+use crate::maps::{Current, EMPTY_FILE, FILE_MARK_WORDS, FILE_MARKS, FILE_SITES, FILES, PLACES, put};
 use crate::shared;
 
 /// Records the file that is being made, if a thread makes it in its window. What is known of another one
@@ -150,17 +151,30 @@ struct Meta {
     output: *mut seq_file,
 }
 
-/// Writes a descriptor to who reads the list: its number and the address of its file.
+/// Writes a descriptor to who reads the list: its number, the address of its file, and what tells that from another
+/// file which had or gets the address.
 #[inline(always)]
-pub fn list(ctx: *mut Listed) {
-    // SAFETY: the context is the one this program was called with; without a file it is the list's end.
-    unsafe {
-        let file = (*ctx).file;
-        if file.is_null() {
-            return;
-        }
-        let entry = [u64::from((*ctx).number), file as u64];
-        // If there is no room, the kernel calls once more with a larger one.
-        bpf_seq_write((*(*ctx).meta).output, (&raw const entry).cast(), size_of_val(&entry) as u32);
+pub fn list(ctx: *mut Listed) -> Option<()> {
+    // SAFETY: the context is the one this program was called with.
+    let (number, file) = unsafe { ((*ctx).number, &raw const (*ctx).file) };
+    // Read as a number: the verifier wants nothing added to a pointer that it does not know beforehand.
+    // SAFETY: the helper checks where it reads.
+    let file = unsafe { bpf_probe_read_kernel(file.cast::<u64>()) }.ok()?;
+    // Without a file it is the list's end.
+    if file == 0 {
+        return None;
     }
+    let places = PLACES.get(0)?;
+    let mut entry = [0; listed::WORDS];
+    (entry[listed::NUMBER], entry[listed::FILE]) = (u64::from(number), file);
+    for (place, offset) in places.iter().enumerate() {
+        let of = if place < places::OF_FILE { file } else { entry[listed::PLACES + places::INODE] };
+        // SAFETY: the helper checks where it reads. What cannot be read is 0 each time.
+        entry[listed::PLACES + place] =
+            unsafe { bpf_probe_read_kernel((of + offset) as *const u64) }.unwrap_or(0);
+    }
+    // If there is no room, the kernel calls once more with a larger one.
+    // SAFETY: the output is the context's.
+    unsafe { bpf_seq_write((*(*ctx).meta).output, (&raw const entry).cast(), size_of_val(&entry) as u32) };
+    Some(())
 }

@@ -4,10 +4,10 @@ use aya_ebpf::bindings::{BPF_ANY, BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_pidns_i
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, HashMap, PerCpuHashMap};
+use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuHashMap};
 use leakcheck_common::{
-    LOG_PAGE_WORDS, LOOK_WORDS, WINDOW_BITS, bad_free, block, file, ipc, layout, mapping, object, objects,
-    process, stack, started, thread, total, unmapped,
+    LOG_PAGE_WORDS, LOOK_WORDS, WINDOW_BITS, bad_free, block, ended, file, ipc, layout, mapping, object,
+    objects, places, process, stack, started, thread, total, unmapped,
 };
 
 /// Thread id to thread record; made and removed by the tracer.
@@ -72,6 +72,10 @@ pub static EMPTY_FILE: Array<[u64; file::WORDS]> = Array::with_max_entries(1, 0)
 #[map]
 pub static FILE_SITES: Array<[u64; 4]> = Array::with_max_entries(1, 0);
 
+/// Where files and inodes have what is listed of them.
+#[map]
+pub static PLACES: Array<[u64; places::WORDS]> = Array::with_max_entries(1, 0);
+
 /// IPC objects by process, kind, and name or id; calls that are in flight by their threads.
 #[map]
 pub static IPC: HashMap<[u64; 2], [u64; ipc::WORDS]> = HashMap::with_max_entries(4 << 10, BPF_F_NO_PREALLOC);
@@ -99,6 +103,10 @@ pub static UNMAPPED: HashMap<[u64; 2], [u64; unmapped::WORDS]> =
 #[map]
 pub static STARTED: HashMap<u32, [u64; started::WORDS]> =
     HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
+
+/// Processes that descend from tests and are no more, by their ids in the tracer's namespace.
+#[map]
+pub static ENDED: LruHashMap<u32, [u64; ended::WORDS]> = LruHashMap::with_max_entries(16 << 10, 0);
 
 /// Address of an object of the kernel to its record. Its room is there beforehand: what the kernel has at hand for maps is
 /// soon used up where it must not wait.

@@ -6,13 +6,14 @@
 use core::ffi::c_void;
 
 use aya_ebpf::EbpfContext as _;
+use aya_ebpf::bindings::BPF_ANY;
 use aya_ebpf::helpers::bpf_probe_read_kernel;
-use aya_ebpf::helpers::generated::bpf_get_current_pid_tgid;
+use aya_ebpf::helpers::generated::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
 use aya_ebpf::programs::RawTracePointContext;
-use leakcheck_common::{file as file_words, layout, process, started};
+use leakcheck_common::{ended, file as file_words, layout, process, started};
 
 use crate::file;
-use crate::maps::{Current, EMPTY_FILE, LAYOUT, PID_NAMESPACE, STARTED, put};
+use crate::maps::{Current, EMPTY_FILE, ENDED, LAYOUT, PID_NAMESPACE, STARTED, put};
 
 /// Levels of process id namespaces (`MAX_PID_NS_LEVEL`), with the outermost one.
 const LEVELS: u64 = 33;
@@ -101,9 +102,18 @@ pub fn released(ctx: &RawTracePointContext) -> Option<()> {
     // SAFETY: as above: the tracepoint's only argument.
     let task = unsafe { *ctx.as_ptr().cast::<u64>() };
     let id: u32 = read(task, LAYOUT.get(0)?[layout::TASK_ID])?;
-    if STARTED.get_ptr(&id).is_some() {
-        let _ = STARTED.remove(&id);
+    let record = STARTED.get_ptr(&id)?;
+    // SAFETY: the map keeps the value for as long as the program runs.
+    let (owner, is_thread) = unsafe { ((*record)[started::OWNER], (*record)[started::IS_THREAD]) };
+    if is_thread == 0 {
+        let mut ended = [0; ended::WORDS];
+        ended[ended::OWNER] = owner & 0xffff_ffff;
+        // SAFETY: a helper without arguments.
+        ended[ended::TIME] = unsafe { bpf_ktime_get_ns() };
+        // What finds no room takes that of the oldest.
+        let _ = ENDED.insert((owner >> 32) as u32, ended, BPF_ANY.into());
     }
+    let _ = STARTED.remove(&id);
     Some(())
 }
 

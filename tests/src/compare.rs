@@ -161,7 +161,7 @@ fn descriptors(expected: &[ExpectedOpen], found: &[Descriptor], lines: &mut Vec<
     lines.extend(found.iter().take(5).map(|found| {
         let Descriptor { numbers, kind, description, call, held_by, site, .. } = found;
         let site = site.as_ref().map(|site| (&site.file, site.line));
-        format!("extra descriptor: {numbers:?} {kind} {description} by {call} held by {held_by:?} at {site:?}: {:?}", found.stack)
+        format!("extra descriptor: {numbers:?} {kind} {description} by {call:?} held by {held_by:?} at {site:?}: {:?}", found.stack)
     }));
 }
 

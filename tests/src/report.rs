@@ -267,8 +267,8 @@ pub struct Descriptor {
     pub kind: String,
     /// Which one.
     pub description: String,
-    /// The system call that made it.
-    pub call: String,
+    /// The system call that made it; none where that was not seen.
+    pub call: Option<String>,
     /// The running thread that has made it.
     pub held_by: Option<String>,
     /// It was made in a one-time initializer.

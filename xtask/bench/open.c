@@ -31,7 +31,7 @@ static __attribute__((noinline)) int deep(int depth, long count, int is_pipe) {
 
 int main(int count, char **arguments) {
     if (count == 2 && strcmp(arguments[1], "wait") == 0) {
-        puts("1");
+        puts("begun");
         fflush(stdout);
         pause();
     }

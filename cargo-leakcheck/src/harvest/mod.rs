@@ -127,7 +127,7 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
         snapshot.losses.push(Loss::Vanished { reason: "no thread of it is left".into() });
         return snapshot;
     };
-    let records = match Records::of(steering.kernel(), process, counters, reader) {
+    let records = match Records::of(steering.kernel(), process, &counters, reader) {
         Ok(records) => records,
         Err(reason) => {
             snapshot.losses.push(Loss::NoCanary { reason });
@@ -169,9 +169,12 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
         snapshot.left = left.describe(&mut places);
     }
     if let Some(opened) = opened {
+        snapshot.is_unexplained |= opened.is_unexplained();
+        snapshot.of_others = opened.of_others();
         snapshot.left.descriptors = opened.describe(&mut places, &threads);
     }
     if let Some(ipc) = ipc {
+        snapshot.is_unexplained |= ipc.is_unexplained;
         snapshot.left.ipc = ipc.describe(&mut places);
     }
     if let Some(mapped) = mapped {

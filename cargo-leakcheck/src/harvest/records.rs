@@ -13,7 +13,7 @@ use crate::trace::{BadFreeRecord, BlockRecord, Heap, Kernel, Process, ProcessRec
 /// The records of one process.
 pub enum Records<'a> {
     /// In the tables of the kernel side.
-    Kernel { kernel: &'a Kernel, pid: Pid, counters: ProcessRecord },
+    Kernel { kernel: &'a Kernel, pid: Pid, counters: &'a ProcessRecord },
     /// In the process itself.
     Ledger(Ledger),
 }
@@ -26,7 +26,7 @@ impl<'a> Records<'a> {
     pub fn of(
         kernel: Option<&'a Kernel>,
         process: &Process,
-        counters: ProcessRecord,
+        counters: &'a ProcessRecord,
         reader: Pid,
     ) -> Result<Self, String> {
         match (process.control, kernel) {

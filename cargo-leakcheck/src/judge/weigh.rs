@@ -7,10 +7,11 @@ use crate::model::{Descriptor, Frame, Judged, Verdict};
 
 type Opened = Descriptor<Vec<Frame>>;
 
-/// Whether a second run would say more of a test that leaks than is known. What a test may leave is not weighed.
+/// Whether a second run would say more of a test that leaks than is known. What a test may leave is not weighed, nor what it
+/// has not left when it was run once more already.
 pub fn is_wanted(first: &Judged) -> bool {
-    matches!(first.verdict, Verdict::Leaks(_))
-        && first.left.descriptors.iter().any(|descriptor| !descriptor.once && descriptor.bytes.is_none())
+    let is_wanted = |it: &Opened| !it.once && it.bytes.is_none() && it.call.is_some();
+    matches!(first.verdict, Verdict::Leaks(_)) && first.left.descriptors.iter().any(is_wanted)
 }
 
 /// Takes over what the same descriptors of a second run hold: those of one kind that one call has made at one place. Where
@@ -34,7 +35,7 @@ pub fn take_over(first: &mut [Opened], second: Vec<Opened>) {
     }
 }
 
-type Place = (Cow<'static, str>, String, usize, Option<Vec<(Option<String>, u64, bool)>>);
+type Place = (Cow<'static, str>, Option<String>, usize, Option<Vec<(Option<String>, u64, bool)>>);
 
 /// By what a descriptor of one run is known in another: addresses in modules are the same in both.
 fn place(of: &Opened) -> Place {
@@ -53,7 +54,7 @@ mod tests {
             numbers: vec![number],
             kind: "file".into(),
             description: String::new(),
-            call: "openat".into(),
+            call: Some("openat".into()),
             held_by: None,
             once: false,
             bytes,

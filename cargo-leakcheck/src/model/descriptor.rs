@@ -10,8 +10,9 @@ pub struct Descriptor<S> {
     pub kind: Cow<'static, str>,
     /// Which one: path, addresses, name; empty where there is nothing to say.
     pub description: String,
-    /// The system call that made it: `openat`.
-    pub call: String,
+    /// The system call that made it: `openat`. None where that was not seen, and it is not known whether it is a one-time
+    /// initializer's.
+    pub call: Option<String>,
     /// The thread that made it, if it was still running when the process ended and is not the main one: it
     /// might have closed it later.
     pub held_by: Option<String>,

@@ -3,6 +3,10 @@
 use super::{View, stack, text};
 use crate::model::{CheckedTest, Descriptor, Frame, Verdict, Window};
 
+/// Why there is no call.
+const NOT_SEEN: &str =
+    "opened at: not seen; only a second run shows it, and there was none that has left it as well";
+
 /// Groups of one test that are shown to people, unless all are asked for.
 const MAX_SHOWN: usize = 20;
 
@@ -47,7 +51,8 @@ fn one(group: &[&Descriptor<Vec<Frame>>], view: &View) -> String {
         kind if description.is_empty() => kind.to_owned(),
         kind => format!("{kind} {description}"),
     };
-    let mut shown = format!("fd {}  {call}  {}", ranges(numbers), text::line(&what));
+    let made = call.as_ref().map_or_else(String::new, |call| format!("{call}  "));
+    let mut shown = format!("fd {}  {made}{}", ranges(numbers), text::line(&what));
     if let Some(place) = stack::place(stack.as_ref(), view) {
         shown += &format!("  opened at {place}");
     }
@@ -60,7 +65,8 @@ fn one(group: &[&Descriptor<Vec<Frame>>], view: &View) -> String {
         shown += &format!("\n   and {} more like it: fd {}", others.len(), ranges(&others));
         shown += &held(group[1..].iter().map(|descriptor| descriptor.bytes).sum());
     }
-    shown + &stack::below(stack.as_ref(), "the call stack was not recorded", view)
+    let unknown = if call.is_some() { "the call stack was not recorded" } else { NOT_SEEN };
+    shown + &stack::below(stack.as_ref(), unknown, view)
 }
 
 /// ` (192 B)`, if that is known.
@@ -89,7 +95,7 @@ mod tests {
     fn descriptor(numbers: &[u32], kind: &'static str, description: &str) -> Descriptor<Vec<Frame>> {
         let stack = testing::finding(FindingKind::DefinitelyLost, 1).stack;
         let (numbers, description, kind) = (numbers.to_vec(), description.to_owned(), kind.into());
-        let (call, held_by, once, bytes) = ("openat".into(), None, false, None);
+        let (call, held_by, once, bytes) = (Some("openat".into()), None, false, None);
         Descriptor { numbers, kind, description, call, held_by, once, bytes, stack }
     }
 
@@ -135,6 +141,15 @@ mod tests {
         assert_eq!(lines(Some(8)), [first, "   and 2 more like it: fd 4, 5 (208 B)"]);
         // Of those that are shown together it is known of all or not said.
         assert_eq!(lines(None), [first, "   and 2 more like it: fd 4, 5"]);
+    }
+
+    #[test]
+    fn it_is_said_that_nobody_saw_it_being_opened() {
+        let unseen = Descriptor { call: None, stack: None, ..descriptor(&[3], "pipe", "read end") };
+        let text = rendered(vec![unseen]);
+        let lines: Vec<&str> = text[0].lines().collect();
+        assert_eq!(lines[0], "fd 3  pipe read end");
+        assert!(lines[1].trim_start().starts_with("opened at: not seen"), "{lines:?}");
     }
 
     #[test]

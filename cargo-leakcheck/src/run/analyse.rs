@@ -69,10 +69,15 @@ fn examine(
     options: &Options,
     progress: &Progress,
 ) -> CheckedTest {
+    let second = traced.second;
     let Ran { mut test, outcome, duration, output, recorded_by, allocators, mut memory } = traced.ran;
     test.should_panic |= is_should_panic(&test, &output.stdout);
     let files = memory.files.take();
-    let Explained { mut findings, left, mut losses } = explain(memory, symbolizer, options, progress);
+    let Explained { mut findings, mut left, mut losses } = explain(memory, symbolizer, options, progress);
+    if let Some(second) = second {
+        let seen = symbolizer.explain_left(&second);
+        judge::explain::take_over(&mut left, seen, second.of_others);
+    }
     for Child { process, snapshot } in traced.children {
         let process: Arc<str> = own.shown(&process).into();
         // Its descriptors and threads have ended with it, and IPC objects are in the test's namespace.

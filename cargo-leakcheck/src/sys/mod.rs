@@ -2,6 +2,7 @@
 
 mod bpf;
 mod capabilities;
+mod creations;
 mod descriptor;
 mod interrupt;
 mod lists;
@@ -15,6 +16,7 @@ mod user;
 
 pub use bpf::{ProgramKind, call_program, let_rcu_pass, link_uprobes, load_program};
 pub use capabilities::{Capabilities, Capability, capabilities};
+pub use creations::Creations;
 pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
 pub use lists::{attach_tracepoint, list_of_process};

@@ -5,8 +5,10 @@ use std::cell::LazyCell;
 use std::os::fd::OwnedFd;
 
 use super::btf::{self, Btf};
+use super::created::Created;
 use super::files::Files;
 use super::ipc::{self, IpcCalls};
+use super::kernel::Kernel;
 use super::mappings::{self, MapCalls};
 use super::object::Loaded;
 use super::objects::Objects;
@@ -23,6 +25,8 @@ pub struct Accounts {
     pub mappings: Option<Result<MapCalls, String>>,
     /// Processes and threads that tests start.
     pub started: Option<Result<Started, String>>,
+    /// Who makes files in the directory of POSIX shared memory.
+    pub created: Option<Result<Created, String>>,
     /// Objects that the kernel allocates for tests; nothing is recorded before it is started.
     pub objects: Option<Result<Objects, String>>,
 }
@@ -61,10 +65,71 @@ impl Accounts {
         // Last of them: where it fails its tables are closed, and one of them is in the instructions of `started`.
         let files = options.descriptors.then(|| {
             let types = types.as_ref().map_err(Clone::clone)?;
-            let (files, link) = Files::new(others, types, tables, options.max_files)?;
-            links.push(link);
-            Ok(files)
+            Files::new(others, types, tables, options.max_files)
         });
-        (Self { files, ipc, mappings, started, objects }, links)
+        let created = options.ipc.then(|| Created::new(tables));
+        (Self { files, ipc, mappings, started, created, objects }, links)
+    }
+}
+
+impl Kernel {
+    /// The account of files; none where it is not asked for, or why it cannot be had.
+    pub fn files(&self) -> Option<&Result<Files, String>> {
+        self.accounts.files.as_ref()
+    }
+
+    /// The account of calls that make IPC objects, in the same way.
+    pub fn ipc_calls(&self) -> Option<&Result<IpcCalls, String>> {
+        self.accounts.ipc.as_ref()
+    }
+
+    /// The account of calls that make mappings, in the same way.
+    pub fn map_calls(&self) -> Option<&Result<MapCalls, String>> {
+        self.accounts.mappings.as_ref()
+    }
+
+    /// The account of processes and threads that tests start, in the same way.
+    pub fn started(&self) -> Option<&Result<Started, String>> {
+        self.accounts.started.as_ref()
+    }
+
+    /// The account of the kernel's objects, in the same way.
+    pub fn objects(&self) -> Option<&Result<Objects, String>> {
+        self.accounts.objects.as_ref()
+    }
+
+    /// Who makes files in the directory of POSIX shared memory, in the same way.
+    pub fn created(&self) -> Option<&Result<Created, String>> {
+        self.accounts.created.as_ref()
+    }
+
+    /// Whether only that who makes files is written down tells of POSIX shared memory that is made otherwise than by the
+    /// functions for it.
+    pub fn needs_files(&self) -> bool {
+        matches!(self.accounts.created, Some(Err(_)))
+    }
+
+    /// Has it written down from now on who makes files, where that can be.
+    pub fn start_files(&mut self) {
+        if let Some(Ok(files)) = &mut self.accounts.files {
+            files.start();
+        }
+    }
+
+    /// Ends the recording of objects, if it was started.
+    pub fn stop_objects(&mut self) {
+        if let Some(Ok(objects)) = &mut self.accounts.objects {
+            objects.stop();
+        }
+    }
+
+    /// Lets objects be recorded from now on, where they can be.
+    pub fn start_objects(&mut self) {
+        if let Some(Ok(objects)) = &mut self.accounts.objects
+            && !objects.runs()
+            && let Err(reason) = objects.start()
+        {
+            self.accounts.objects = Some(Err(reason));
+        }
     }
 }

@@ -40,6 +40,9 @@ pub fn run(
     let numbers: Vec<usize> = first.iter().map(|traced| traced.number).collect();
     let mut first: Vec<Option<Traced>> = first.into_iter().map(Some).collect();
     let prepared = interrupts.watch(|| {
+        if first.iter().flatten().any(|first| first.ran.memory.is_unexplained) {
+            steering.start_files();
+        }
         steering.make_room(&options)?;
         Prepared::new(steering, &tests, executables, &options, private_ipc)
     });
@@ -77,14 +80,15 @@ fn better(first: Traced, mut second: Traced) -> Traced {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::time::Duration;
 
     use super::*;
     use crate::model::{Output, Ran, Stdio, TestBinary, TestName, Window};
     use crate::snapshot::Snapshot;
 
-    fn traced(outcome: Outcome, losses: Vec<Loss>) -> Traced {
+    /// A test that has run.
+    pub fn traced(outcome: Outcome, losses: Vec<Loss>) -> Traced {
         let binary = TestBinary {
             package: "a".into(),
             target: "a".into(),
@@ -110,6 +114,7 @@ mod tests {
             number: 7,
             interrupted: false,
             children: Vec::new(),
+            second: None,
             ran: Ran { test, outcome, duration, output, recorded_by, allocators: Vec::new(), memory },
         }
     }

@@ -7,7 +7,6 @@ use leakcheck_common::{CANARY_SIZE, thread};
 use nix::sys::ptrace::{getregs, setregs};
 use nix::unistd::Pid;
 
-use super::kernel::Kernel;
 use super::libraries::{Library, Start};
 use super::process::{Breakpoint, Phase, Process};
 use super::steering::Steering;
@@ -154,11 +153,8 @@ fn plant(
     record[thread::IN_WINDOW] = 0;
     steering.set_thread(process.pid, &record)?;
 
-    if process.held.is_some()
-        && let Some(Ok(files)) = steering.kernel().and_then(Kernel::files)
-    {
-        // Without them no duplicate is found.
-        process.inherited = files.open(process.pid).unwrap_or_default();
+    if process.held.is_some() && process.window == Window::Process {
+        steering.list(process);
     }
     let mut malloc = first.range.start + libraries.malloc;
     if let Some(ledger) = &process.ledger {

@@ -1,16 +1,16 @@
-//! The kernel side's account of files (open file descriptions): which were made in a window, and which of
-//! them a process's descriptors refer to.
+//! The kernel side's account of files (open file descriptions): which of them a process's descriptors refer to, and,
+//! while the tracepoint for that is attached, who has made them in a window.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use aya::maps::{Array, Map, MapData};
-use leakcheck_common::file;
+use leakcheck_common::{file, listed, places};
 use nix::unistd::Pid;
 
 use super::btf::{Btf, Parameter};
-use super::object::{Programs, attach_other, load_other};
+use super::object::{Programs, check_tracepoint, load_other};
 use super::table::{Table, take};
 use crate::sys::{self, ProgramKind};
 
@@ -20,6 +20,12 @@ pub type FileRecord = [u64; file::WORDS];
 /// Kernel functions that allocate a `struct file`, and nothing else; what is called from elsewhere in the
 /// kernel gets no descriptor. Which of the two does it depends on the kernel's version and compiler.
 const SITES: [&str; 2] = ["alloc_empty_file", "__alloc_file"];
+
+/// The tracepoint that files are seen at as they are made. All that the machine's kernel allocates meets it.
+const TRACEPOINT: &str = "kmem_cache_alloc";
+
+/// The program there.
+const PROGRAM: &str = "make";
 
 /// Where the kernel's functions are.
 const SYMBOLS: &str = "/proc/kallsyms";
@@ -32,14 +38,49 @@ pub struct Files {
     /// Files made by processes that have ended, since the table was swept.
     made: u64,
     lister: OwnedFd,
-    /// Start and size of functions that allocate files.
+    /// Start and size of functions that allocate files, once they are looked for.
     sites: [[u64; 2]; 2],
+    settings: Array<MapData, [u64; 4]>,
+    /// The program for the tracepoint.
+    maker: OwnedFd,
+    /// While it is attached; or why it is not.
+    link: Option<Result<OwnedFd, String>>,
     /// Held because the programs use them.
-    _tables: (Array<MapData, [u64; 4]>, [MapData; 2]),
+    _tables: (Array<MapData, [u64; places::WORDS]>, [MapData; 2]),
+}
+
+/// An open descriptor: what it refers to is the same file as that of another one where all words but the numbers are
+/// the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFile {
+    /// Its number.
+    pub number: u32,
+    /// The words of [`listed`] from [`listed::FILE`] on.
+    words: [u64; listed::WORDS - 1],
+}
+
+impl OpenFile {
+    /// Takes the words of [`listed`].
+    pub fn new(entry: [u64; listed::WORDS]) -> Self {
+        let [number, words @ ..] = entry;
+        Self { number: number as u32, words }
+    }
+
+    /// The address of the file.
+    pub fn file(&self) -> u64 {
+        self.words[listed::FILE - 1]
+    }
+
+    /// Whether both refer to the same file. A file may have got the address of one that was closed since: then it is one of
+    /// another inode or name, or at least has other private data.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.words == other.words
+    }
 }
 
 impl Files {
-    /// Loads the programs and lets them run; what is returned with it ends that when it is closed.
+    /// Loads the programs; the one that sees files being made does not run before
+    /// [`start`](Self::start).
     ///
     /// # Errors
     /// Why it cannot be: something that this kernel has not, or has otherwise.
@@ -48,45 +89,79 @@ impl Files {
         types: &Btf<'_>,
         tables: &mut HashMap<String, MapData>,
         room: u32,
-    ) -> Result<(Self, OwnedFd), String> {
-        let (records, mut sites) = (
-            Table::take(tables, "FILES").map_err(|error| error.to_string())?,
-            Array::try_from(Map::Array(take(tables, "FILE_SITES"))).map_err(|error| error.to_string())?,
-        );
+    ) -> Result<Self, String> {
+        let array = |table| Array::try_from(Map::Array(table));
+        let records = Table::take(tables, "FILES").map_err(|error| error.to_string())?;
+        let settings = array(take(tables, "FILE_SITES")).map_err(|error| error.to_string())?;
+        let mut offsets: Array<_, [u64; places::WORDS]> =
+            Array::try_from(Map::Array(take(tables, "PLACES"))).map_err(|error| error.to_string())?;
+        offsets.set(0, read_places(types)?, 0).map_err(|error| error.to_string())?;
         let others = ["EMPTY_FILE", "FILE_MARKS"].map(|name| take(tables, name));
         let list = types.function("bpf_iter_task_file").ok_or("the kernel has no list of descriptors")?;
-        let symbols =
-            std::fs::File::open(SYMBOLS).map_err(|error| format!("{SYMBOLS} cannot be read: {error}"))?;
-        let found = functions(BufReader::with_capacity(1 << 16, symbols), SITES);
-        if found[0][1] == 0 {
-            return Err(format!("{SYMBOLS} does not tell where {} is", SITES[0]));
-        }
-        let [[start, size], [other_start, other_size]] = found;
-        let set = sites.set(0, [start, size, other_start, other_size], 0);
-        set.map_err(|error| error.to_string())?;
-        let lister = load_other(programs, ProgramKind::List(list), "list")?;
         // Where the allocator was called from, and the object: in all versions so far.
-        let wanted = [Parameter::Integer, Parameter::Pointer];
-        let link = attach_other(programs, types, "kmem_cache_alloc", "make", &wanted)?;
-        let room = u64::from(room);
-        Ok((Self { records, room, made: 0, lister, sites: found, _tables: (sites, others) }, link))
+        check_tracepoint(types, TRACEPOINT, &[Parameter::Integer, Parameter::Pointer])?;
+        // What a list shows may be excused by who has made it, so there is none without that.
+        if !shows_addresses(symbols()?) {
+            return Err(format!("{SYMBOLS} does not tell where the kernel's functions are"));
+        }
+        Ok(Self {
+            records,
+            room: u64::from(room),
+            made: 0,
+            lister: load_other(programs, ProgramKind::List(list), "list")?,
+            sites: [[0; 2]; 2],
+            settings,
+            maker: load_other(programs, ProgramKind::Tracepoint, PROGRAM)?,
+            link: None,
+            _tables: (offsets, others),
+        })
     }
 
-    /// The open descriptors of a process: numbers, and the addresses of the files they refer to.
+    /// Has it written down from now on who makes files; if that cannot be, [`refusal`](Self::refusal) says why.
+    pub fn start(&mut self) {
+        if self.link.is_none() {
+            self.link = Some(self.attach());
+        }
+    }
+
+    /// Why it cannot be written down, where that was tried.
+    pub fn refusal(&self) -> Option<&str> {
+        self.link.as_ref()?.as_ref().err().map(String::as_str)
+    }
+
+    /// Whether it is written down.
+    pub fn runs(&self) -> bool {
+        matches!(self.link, Some(Ok(_)))
+    }
+
+    fn attach(&mut self) -> Result<OwnedFd, String> {
+        self.sites = functions(symbols()?, SITES);
+        let [[start, size], [other_start, other_size]] = self.sites;
+        if size == 0 {
+            return Err(format!("{SYMBOLS} does not tell where {} is", SITES[0]));
+        }
+        let set = self.settings.set(0, [start, size, other_start, other_size], 0);
+        set.map_err(|error| error.to_string())?;
+        sys::attach_tracepoint(self.maker.as_fd(), TRACEPOINT)
+            .map_err(|errno| format!("the kernel refuses its tracepoint {TRACEPOINT}: {errno}"))
+    }
+
+    /// The open descriptors of a process.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn open(&self, process: Pid) -> Result<Vec<(u32, u64)>, String> {
+    pub fn open(&self, process: Pid) -> Result<Vec<OpenFile>, String> {
+        const BYTES: usize = listed::WORDS * 8;
         let bytes = sys::list_of_process(self.lister.as_fd(), process).map_err(|error| error.to_string())?;
-        let (entries, _) = bytes.as_chunks::<16>();
-        let words = entries.iter().map(|entry| {
-            let (words, _) = entry.as_chunks::<8>();
-            (u64::from_ne_bytes(words[0]) as u32, u64::from_ne_bytes(words[1]))
-        });
-        Ok(words.collect())
+        let (entries, _) = bytes.as_chunks::<BYTES>();
+        let entry = |bytes: &[u8; BYTES]| {
+            let (words, _) = bytes.as_chunks::<8>();
+            OpenFile::new(std::array::from_fn(|place| u64::from_ne_bytes(words[place])))
+        };
+        Ok(entries.iter().map(entry).collect())
     }
 
-    /// Whether what was allocated at that place in the kernel is a file.
+    /// Whether what was allocated at that place in the kernel is a file; known once it was [started](Self::start).
     pub fn are_made_at(&self, site: u64) -> bool {
         self.sites.iter().any(|[start, size]| site.wrapping_sub(*start) < *size)
     }
@@ -122,6 +197,35 @@ impl Files {
             }
         }
     }
+}
+
+fn symbols() -> Result<impl BufRead, String> {
+    let file = std::fs::File::open(SYMBOLS).map_err(|error| format!("{SYMBOLS} cannot be read: {error}"))?;
+    Ok(BufReader::with_capacity(1 << 16, file))
+}
+
+/// Whether who reads `symbols` may know addresses: otherwise they are shown as zeros. Some that come first are zero.
+fn shows_addresses(symbols: impl BufRead) -> bool {
+    /// There are fewer variables of each processor, whose addresses begin at zero.
+    const LINES: usize = 4096;
+    let mut lines = symbols.split(b'\n').map_while(Result::ok).take(LINES);
+    lines.any(|line| line.iter().take_while(|byte| **byte != b' ').any(|digit| *digit != b'0'))
+}
+
+/// Where this kernel's files and inodes have what is listed of them.
+fn read_places(types: &Btf<'_>) -> Result<[u64; places::WORDS], String> {
+    let place = |structure: &str, members: &[&str]| {
+        let place = types.member(structure, members).map(u64::from);
+        place.ok_or_else(|| format!("the kernel's types (BTF) have no {structure}.{}", members.join(".")))
+    };
+    let mut words = [0; places::WORDS];
+    words[places::INODE] = place("file", &["f_inode"])?;
+    words[places::NAME] = place("file", &["f_path", "dentry"])?;
+    words[places::OPERATIONS] = place("file", &["f_op"])?;
+    words[places::PRIVATE] = place("file", &["private_data"])?;
+    words[places::INODE_NUMBER] = place("inode", &["i_ino"])?;
+    words[places::SUPERBLOCK] = place("inode", &["i_sb"])?;
+    Ok(words)
 }
 
 /// Start and size of functions of the kernel that are near each other, zeros for one that is not there. `symbols` are lines of
@@ -162,6 +266,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn files_are_the_same_by_all_that_is_known_of_them() {
+        let words = [7, 0xa0, 0xb0, 0xc0, 0xd0, 0, 42, 0xe0];
+        let one = OpenFile::new(words);
+        assert_eq!((one.number, one.file()), (7, 0xa0));
+        for place in 0..words.len() {
+            let mut others = words;
+            others[place] += 1;
+            assert_eq!(one.is_same(&OpenFile::new(others)), place == listed::NUMBER, "{place}");
+        }
+    }
+
+    #[test]
     fn a_function_ends_where_the_next_symbol_is() {
         let symbols = b"0000000000000010 t f.cold\n00000000000000f0 T __pfx_f\n0000000000000100 T f\n\
             0000000000000100 T alias_of_f\n0000000000000180 T g\n0000000000000200 t f\t[module]\n";
@@ -169,5 +285,7 @@ mod tests {
         // Who may not know addresses is shown zeros.
         let hidden = b"0000000000000000 T f\n0000000000000000 T g\n";
         assert_eq!(functions(&hidden[..], ["f"]), [[0, 0]]);
+        assert!(!shows_addresses(&hidden[..]));
+        assert!(shows_addresses(&[&hidden[..], &symbols[..]].concat()[..]));
     }
 }

@@ -14,15 +14,12 @@ use leakcheck_preload::layout::{WINDOW_BYTES, WINDOW_MAGIC};
 use nix::unistd::Pid;
 
 use super::accounts::Accounts;
-use super::files::Files;
-use super::ipc::{self, IpcCalls};
-use super::mappings::{self, MapCalls};
+use super::ipc;
+use super::mappings;
 use super::object::{self, refused};
-use super::objects::Objects;
 use super::rows::Rows;
 use super::sites::{Program, Site};
 use super::sizes;
-use super::started::Started;
 use super::table::{Table, take};
 use crate::error::{Error, Result};
 use crate::options::TraceOptions;
@@ -47,7 +44,7 @@ pub struct Kernel {
     stacks: Table<[u64; 2], [u64; stack::WORDS]>,
     bad_frees: Table<[u64; 2], BadFreeRecord>,
     log: Table<[u32; 2], [u64; LOG_PAGE_WORDS]>,
-    accounts: Accounts,
+    pub(super) accounts: Accounts,
     rows: RefCell<Rows>,
     /// Which threads are in the window, for the ledger.
     window: SharedBits,
@@ -99,41 +96,6 @@ impl Kernel {
         })
     }
 
-    /// The account of files; none where it is not asked for, or why it cannot be had.
-    pub fn files(&self) -> Option<&Result<Files, String>> {
-        self.accounts.files.as_ref()
-    }
-
-    /// The account of calls that make IPC objects, in the same way.
-    pub fn ipc_calls(&self) -> Option<&Result<IpcCalls, String>> {
-        self.accounts.ipc.as_ref()
-    }
-
-    /// The account of calls that make mappings, in the same way.
-    pub fn map_calls(&self) -> Option<&Result<MapCalls, String>> {
-        self.accounts.mappings.as_ref()
-    }
-
-    /// The account of processes and threads that tests start, in the same way.
-    pub fn started(&self) -> Option<&Result<Started, String>> {
-        self.accounts.started.as_ref()
-    }
-
-    /// The account of the kernel's objects, in the same way.
-    pub fn objects(&self) -> Option<&Result<Objects, String>> {
-        self.accounts.objects.as_ref()
-    }
-
-    /// Lets objects be recorded from now on, where they can be.
-    pub fn start_objects(&mut self) {
-        if let Some(Ok(objects)) = &mut self.accounts.objects
-            && !objects.runs()
-            && let Err(reason) = objects.start()
-        {
-            self.accounts.objects = Some(Err(reason));
-        }
-    }
-
     /// What is known of the frames of modules.
     pub fn rows(&self) -> &RefCell<Rows> {
         &self.rows
@@ -178,7 +140,9 @@ impl Kernel {
     /// Starts to follow a process by its first thread; `layers` says that functions of several allocators are
     /// probed.
     pub fn add_process(&mut self, pid: Pid, in_window: bool, layers: bool) -> Result<(), MapError> {
-        self.processes.insert(key(pid), &[0; process::WORDS])?;
+        let mut counters = [0; process::WORDS];
+        counters[process::LISTED] = u64::from(matches!(self.accounts.files, Some(Ok(_))));
+        self.processes.insert(key(pid), &counters)?;
         let mut record = [0; thread::WORDS];
         record[thread::IN_WINDOW] = u64::from(in_window);
         record[thread::LAYERS] = u64::from(layers);

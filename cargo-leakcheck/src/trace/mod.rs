@@ -9,6 +9,7 @@ mod btf;
 mod bypass;
 mod code;
 mod cover;
+mod created;
 mod entry;
 mod files;
 mod follow;
@@ -43,7 +44,8 @@ mod temporary;
 pub mod unwind;
 mod weigh;
 
-pub(crate) use files::{FileRecord, Files};
+pub(crate) use created::DIRECTORY as SHARED_FILES;
+pub(crate) use files::{FileRecord, Files, OpenFile};
 pub(crate) use ipc::IpcCall;
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use libraries::Heap;
@@ -110,6 +112,8 @@ pub struct Traced {
     pub ran: Ran<Snapshot>,
     /// Its children that were followed, in the order they ended.
     pub children: Vec<Child>,
+    /// What was seen when it was run once more, to tell where it has opened what it leaves: without blocks.
+    pub second: Option<Box<Snapshot>>,
 }
 
 /// A child of a test that was followed.
@@ -232,7 +236,10 @@ pub fn run(
     let without = match loaded.map(|kernel| kernel.and_then(with_kernel)) {
         Ok(Ok((mut steering, prepared))) => {
             if weigh::from_the_start(tests, options) {
+                steering.start_files();
                 steering.start_objects();
+            } else if steering.kernel().is_some_and(Kernel::needs_files) {
+                steering.start_files();
             }
             let steered = steered(steering.kernel(), &prepared, ipc);
             if options.require_ebpf {

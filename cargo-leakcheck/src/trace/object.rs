@@ -36,8 +36,11 @@ pub struct Loaded {
 /// # Errors
 /// No privileges, or the kernel refuses something.
 pub fn check() -> Result<()> {
-    const HASHES: [bpf_map_type; 2] =
-        [bpf_map_type::BPF_MAP_TYPE_HASH, bpf_map_type::BPF_MAP_TYPE_PERCPU_HASH];
+    const HASHES: [bpf_map_type; 3] = [
+        bpf_map_type::BPF_MAP_TYPE_HASH,
+        bpf_map_type::BPF_MAP_TYPE_PERCPU_HASH,
+        bpf_map_type::BPF_MAP_TYPE_LRU_HASH,
+    ];
     // Arrays are as large as the programs need them.
     let may_be_small = |map: &Map| HASHES.iter().any(|kind| *kind as u32 == map.map_type());
     load_those(|_, map| may_be_small(map).then_some(1), |program| program == "exit").map(drop)

@@ -154,6 +154,11 @@ impl Objects {
         Ok(())
     }
 
+    /// Ends that; what was recorded stays.
+    pub fn stop(&mut self) {
+        self.links.clear();
+    }
+
     /// Whether the programs run.
     pub fn runs(&self) -> bool {
         self.links.len() == TRACEPOINTS.len()

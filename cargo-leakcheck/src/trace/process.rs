@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use nix::libc::user_regs_struct as Registers;
 use nix::unistd::Pid;
 
+use super::files::OpenFile;
 use super::ledger::Ledger;
 use super::libraries::{Coverage, Libraries};
+use super::steering::Sees;
 use crate::model::Window;
 use crate::options::{KernelBytes, TraceOptions};
 use crate::snapshot::{Loss, Mapping, Snapshot};
@@ -108,8 +110,12 @@ pub struct Process {
     pub finished: Vec<u64>,
     /// Mappings seen before modules were unloaded.
     pub history: Vec<Mapping>,
-    /// Its descriptors at its entry point, where they are looked at: numbers, and the addresses of their files.
-    pub inherited: Vec<(u32, u64)>,
+    /// Its descriptors at the beginning of its window, once they were listed; or why they could not be.
+    pub before: Option<Result<Vec<OpenFile>, String>>,
+    /// When that was, `CLOCK_MONOTONIC` in nanoseconds.
+    pub begun_ns: u64,
+    /// What has been recorded of it from its start on.
+    pub sees: Sees,
     /// Address of the canary block.
     pub canary: Option<u64>,
     /// It is noted where blocks are freed.
@@ -181,7 +187,9 @@ impl Process {
             threads: HashMap::new(),
             finished: Vec::new(),
             history: Vec::new(),
-            inherited: Vec::new(),
+            before: None,
+            begun_ns: 0,
+            sees: Sees::default(),
             canary: None,
             notes_frees,
             ledger: ledger.cloned(),

@@ -82,7 +82,7 @@ impl Running {
             .map_err(failed)?;
         let held = Arc::new(held);
         let process = Process::new(turn, held.pid, test.window, coverage, ledger, notes_frees);
-        let process = Process { held: Some(held.clone()), ..process };
+        let process = Process { held: Some(held.clone()), sees: steering.sees(), ..process };
         let running = Self {
             number,
             pid: held.pid,
@@ -137,7 +137,7 @@ impl Running {
         let memory = Snapshot { files: self.temporary.map(Temporary::clear), ..self.snapshot };
         let (test, recorded_by, allocators) = (self.test, self.recorded_by, self.allocators);
         let ran = Ran { test, outcome, duration, output, recorded_by, allocators, memory };
-        Traced { number: self.number, interrupted, ran, children: self.children }
+        Traced { number: self.number, interrupted, ran, children: self.children, second: None }
     }
 }
 

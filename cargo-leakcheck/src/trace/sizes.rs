@@ -10,7 +10,7 @@ const OBJECTS: u32 = 4;
 const TOTALS: u32 = 1 << 10;
 
 /// Entries of the tables whose sizes depend on the run; `records` says that the programs record allocations.
-pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32); 11] {
+pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32); 12] {
     let pages = options.max_blocks / LOG_PAGE_WORDS as u32;
     // With the ledger nobody writes to them.
     let used = |entries: u32| if records { entries } else { 1 };
@@ -33,6 +33,7 @@ pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32);
         ("OBJECTS", objects),
         ("TOTALS", wanted(TOTALS.saturating_mul(tests(options)), options.kernel_report)),
         ("STARTED", wanted(options.max_threads, options.children)),
+        ("ENDED", wanted(options.max_threads, options.children && options.ipc)),
         ("PROCESSES", processes(options)),
         // Each process has its last pages half empty.
         ("LOG", used(pages.saturating_mul(2).max(1 << 14))),

@@ -6,17 +6,19 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use camino::Utf8Path;
+use leakcheck_common::thread as thread_words;
 use nix::sys::ptrace::getregs;
 use nix::unistd::Pid;
 
 use super::breakpoints::{Breakpoints, Hit};
+use super::created::now_ns;
 use super::kernel::{Kernel, ProcessRecord, ThreadRecord};
-use super::objects::Objects;
 use super::process::Process;
 use super::rows::Rows;
 use super::sites::Site;
 use crate::error::Result;
 use crate::harvest;
+use crate::model::Window;
 use crate::options::TraceOptions;
 use crate::snapshot::{Loss, Mapping};
 use crate::sys;
@@ -30,6 +32,22 @@ pub enum Steering {
     Kernel(Box<Kernel>),
     /// The tracer.
     Tracer(Box<Breakpoints>),
+}
+
+/// What the kernel side records at tracepoints that the whole machine meets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sees {
+    /// Who makes files.
+    pub files: bool,
+    /// The kernel's objects.
+    pub objects: bool,
+}
+
+fn sees(kernel: &Kernel) -> Sees {
+    Sees {
+        files: matches!(kernel.files(), Some(Ok(files)) if files.runs()),
+        objects: matches!(kernel.objects(), Some(Ok(objects)) if objects.runs()),
+    }
 }
 
 impl Steering {
@@ -56,19 +74,41 @@ impl Steering {
     /// The kernel refuses the large tables.
     pub fn make_room(&mut self, options: &TraceOptions) -> Result<()> {
         if let Self::Kernel(kernel) = self {
-            let records = kernel.objects().is_some_and(|it| it.as_ref().is_ok_and(Objects::runs));
+            let seen = sees(kernel);
             **kernel = Kernel::load(options, true)?;
-            if records {
+            if seen.files {
+                kernel.start_files();
+            }
+            if seen.objects {
                 kernel.start_objects();
             }
         }
         Ok(())
     }
 
+    /// What is recorded of processes that start now.
+    pub fn sees(&self) -> Sees {
+        self.kernel().map(sees).unwrap_or_default()
+    }
+
+    /// Has it written down from now on who makes files, where that can be.
+    pub fn start_files(&mut self) {
+        if let Self::Kernel(kernel) = self {
+            kernel.start_files();
+        }
+    }
+
     /// Lets the kernel's objects be recorded from now on, where they can be.
     pub fn start_objects(&mut self) {
         if let Self::Kernel(kernel) = self {
             kernel.start_objects();
+        }
+    }
+
+    /// Ends that.
+    pub fn stop_objects(&mut self) {
+        if let Self::Kernel(kernel) = self {
+            kernel.stop_objects();
         }
     }
 
@@ -172,6 +212,28 @@ impl Steering {
             Err(reason) => process.losses.push(Loss::Breakpoints { reason }),
         }
         true
+    }
+
+    /// The kernel side has stopped a thread: where it enters the first test body, or is about to unload a module.
+    pub fn stopped(&mut self, process: &mut Process, thread: Pid) {
+        let is_in_body = || self.thread(thread).is_ok_and(|record| record[thread_words::BODY_SP] != 0);
+        if process.window == Window::TestBody && process.before.is_none() && is_in_body() {
+            self.list(process);
+        } else {
+            self.unloading(process, thread);
+        }
+    }
+
+    /// Lists what is there at the beginning of a process's window.
+    pub fn list(&self, process: &mut Process) {
+        let Some(kernel) = self.kernel() else { return };
+        process.begun_ns = now_ns();
+        if let Some(Ok(files)) = kernel.files() {
+            process.before = Some(files.open(process.pid));
+        }
+        if let Some(Ok(created)) = kernel.created() {
+            created.begin(process.pid);
+        }
     }
 
     /// A module is about to be unloaded by a thread.

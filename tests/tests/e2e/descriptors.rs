@@ -16,6 +16,10 @@ pub const TRIALS: &[NamedTrial] = &[
     ("descriptors::closed_ones_take_no_room", closed_ones_take_no_room),
     ("descriptors::quiet_phases", quiet_phases),
     ("descriptors::limit_for_all", limit_for_all),
+    ("descriptors::nothing_attached_without_need", nothing_attached_without_need),
+    ("descriptors::alone_as_recorded_from_the_start", alone_as_recorded_from_the_start),
+    ("descriptors::left_in_the_first_run_only", left_in_the_first_run_only),
+    ("descriptors::two_runs_are_one_test", two_runs_are_one_test),
     ("descriptors::switched_off", switched_off),
 ];
 
@@ -51,7 +55,7 @@ fn passed_on(workshop: &Workshop) -> Outcome {
         let (run, test) = exec_with(workshop, &["--fds", "9"], &[program.as_str(), who])?;
         expect(&run, &test, 0, "clean", numbers)?;
         if let [descriptor] = &test.kernel.descriptors[..]
-            && (descriptor.call != "eventfd2" || descriptor.kind != "eventfd")
+            && (descriptor.call.as_deref() != Some("eventfd2") || descriptor.kind != "eventfd")
         {
             return Err(format!("{test:?}"));
         }
@@ -103,7 +107,8 @@ fn full_table(workshop: &Workshop) -> Outcome {
 
 /// Records of files that tests have closed are swept out before they fill the table.
 fn closed_ones_take_no_room(workshop: &Workshop) -> Outcome {
-    let options = ["--max-files", "100", "-j1", "--children", "1", "kept_by_a"];
+    // The report has them recorded from the start.
+    let options = ["--max-files", "100", "-j1", "--children", "1", "--kernel-report", "kept_by_a"];
     let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
     match report.tests.iter().filter(|test| test.verdict == "clean").count() {
         2 => run.expect(0, &[]),
@@ -116,6 +121,105 @@ fn limit_for_all(workshop: &Workshop) -> Outcome {
         let options = ["--fds", fds, "in_a_loop"];
         let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
         expect(&run, &report.tests[0], code, verdict, 100)?;
+    }
+    Ok(())
+}
+
+/// What the whole machine pays for is attached from the first test on that leaves something, and no longer for what it holds
+/// than that test runs once more.
+fn nothing_attached_without_need(workshop: &Workshop) -> Outcome {
+    for (tests, expected, code) in [
+        (&["looks_at_its_tracer", "file_closed"][..], "0", 0),
+        (&["looks_at_its_tracer", "in_a_loop"], "1", 2),
+    ] {
+        let options = [&["-j1"], tests].concat();
+        let variables = [("LEAKCHECK_FIXTURE_TRACEPOINTS".to_owned(), expected.to_owned())];
+        let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &variables)?;
+        run.expect(code, &[])?;
+        if report.tests.iter().any(|test| test.outcome != "passed") {
+            return Err(run.describe());
+        }
+    }
+    Ok(())
+}
+
+/// What two lists and a second run say of a test that begins before anything is attached is what is seen when all is
+/// recorded from the start.
+fn alone_as_recorded_from_the_start(workshop: &Workshop) -> Outcome {
+    const ALONE: [(&str, &[&str]); 2] = [
+        (
+            "descriptors",
+            &[
+                "duplicate_of_standard_output",
+                "duplicated",
+                "fopen_in_c",
+                "from_before_closed",
+                "in_the_place_of_one_from_before",
+                "in_the_place_of_standard_input",
+                "kept_in_a_lazy_static",
+                "of_a_child",
+                "on_a_thread_that_runs",
+                "only_the_duplicate",
+                "pipe_by_the_c_library",
+                "reopened_at_the_same_address",
+                "standard_output_put_back",
+                "tcp_pair",
+                "within_the_budget",
+            ],
+        ),
+        ("ipc", &["a_file_in_its_place", "a_file_in_its_place_by_a_program", "posix_memory_by_a_child"]),
+    ];
+    for (package, names) in ALONE {
+        let run = |options: &[&str]| Desk::new(workshop, package)?.run(workshop, options, &[]);
+        let (_, all) = run(&["--kernel-report"])?;
+        for name in names {
+            let (run, alone) = run(&[name, "--", "--exact"])?;
+            let wanted = all.tests.iter().find(|test| test.name == *name).map(seen);
+            let found = alone.tests.first().map(seen);
+            if wanted.is_none() || wanted != found {
+                return Err(format!("{name}: {found:?} instead of {wanted:?}\n{}", run.describe()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Verdict, and what is left, without what is another number or name in each run.
+fn seen(test: &Test) -> (String, Vec<String>) {
+    let kernel = &test.kernel;
+    let descriptors = kernel.descriptors.iter().map(|open| {
+        let numbers = open.numbers.len();
+        format!("{} {numbers} {:?} {:?} {} {:?}", open.kind, open.call, open.held_by, open.once, open.site)
+    });
+    let objects =
+        kernel.ipc.iter().map(|object| format!("{} {:?} {:?}", object.kind, object.call, object.site));
+    (test.verdict.clone(), descriptors.chain(objects).collect())
+}
+
+/// A run that does not leave it once more does not say where it was opened, and changes no verdict.
+fn left_in_the_first_run_only(workshop: &Workshop) -> Outcome {
+    let desk = Desk::new(workshop, "descriptors")?;
+    let variables = [("LEAKCHECK_FIXTURE_FIRST".to_owned(), desk.file("").to_string())];
+    let (run, report) = desk.run(workshop, &["left_in_the_first_run_only"], &variables)?;
+    expect(&run, &report.tests[0], 2, "leaks", 1)?;
+    let open = &report.tests[0].kernel.descriptors[0];
+    match (&open.call, &open.stack) {
+        (None, None) => run.expect(2, &["1 descriptor left open (budget 0)", "opened at: not seen"]),
+        _ => Err(format!("{open:?}")),
+    }
+}
+
+/// What runs once more is one test in every report, and writes once for each attempt.
+fn two_runs_are_one_test(workshop: &Workshop) -> Outcome {
+    for (options, printed) in [(&["--no-capture"][..], 1), (&["--no-capture", "--retries", "1"], 2)] {
+        let options = [options, &["file_forgotten"]].concat();
+        let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
+        let [test] = &report.tests[..] else { return Err(run.describe()) };
+        expect(&run, test, 2, "leaks", 1)?;
+        if run.stdout.matches("test file_forgotten ... ").count() != printed {
+            return Err(format!("not {printed} times\n{}", run.describe()));
+        }
+        run.expect(2, &["opened at descriptors/src/lib.rs"])?;
     }
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! Descriptors that a process leaves open, of files (open file descriptions) that were made in its window.
-//! Its own table says which are open; the kernel side's account, which of their files the test has made.
+//! Descriptors that a process leaves open. Two lists of its own table say which there are: one from the beginning of its
+//! window, one from its end. Which of the files the test has made, and where, the kernel side's account says, if
+//! that was taken.
 
 pub(super) mod calls;
+mod compare;
 mod describe;
 mod holds;
 pub(super) mod stack;
@@ -14,8 +16,9 @@ use nix::unistd::Pid;
 use super::Threads;
 use super::places::Places;
 use crate::model::Descriptor;
-use crate::snapshot::Loss;
+use crate::snapshot::{Loss, OfOthers};
 use crate::trace::{FileRecord, Files, Objects, Process, ProcessRecord, Steering};
+use compare::Compared;
 
 /// The kernel's function that allocates routes, which connections share.
 const ROUTES: &str = "dst_alloc";
@@ -26,32 +29,12 @@ pub struct Opened<'a> {
     process: Pid,
     /// The kernel's objects, where they are recorded, all of them.
     objects: Option<&'a Objects>,
-    /// By the addresses of their files: the numbers, and who made it.
-    by_file: BTreeMap<u64, (Vec<u32>, FileRecord)>,
+    /// By the addresses of their files: the numbers, and who made it, where that was seen.
+    by_file: BTreeMap<u64, (Vec<u32>, Option<FileRecord>)>,
     /// Duplicates of descriptors from before, by the addresses of their files: the numbers, and which was there before.
     duplicates: BTreeMap<u64, (Vec<u32>, u32)>,
-}
-
-/// Descriptors that are duplicates of inherited ones: `open` has the numbers that are open now, and the addresses
-/// of their files. None can be among the numbers from before: who has used one of them once more puts back what was there.
-fn duplicates(open: &[(u32, u64)], inherited: &[(u32, u64)]) -> BTreeMap<u64, (Vec<u32>, u32)> {
-    let mut duplicates = BTreeMap::new();
-    for &(number, file) in open {
-        let original = inherited.iter().find(|(_, inherited)| *inherited == file);
-        if let Some(&(original, _)) = original
-            && inherited.iter().all(|(before, _)| *before != number)
-        {
-            duplicates.entry(file).or_insert_with(|| (Vec::new(), original)).0.push(number);
-        }
-    }
-    duplicates
-}
-
-/// Whether a process may have more descriptors than the three that programs begin with. Their number is what the
-/// kernel gives as the size of the directory (since Linux 6.2).
-fn has_others(process: Pid) -> bool {
-    let size = std::fs::metadata(format!("/proc/{process}/fd")).map_or(0, |it| it.len());
-    size == 0 || size > 3
+    /// Of files that others have made, by their addresses: the numbers.
+    of_others: BTreeMap<u64, Vec<u32>>,
 }
 
 impl<'a> Opened<'a> {
@@ -64,79 +47,89 @@ impl<'a> Opened<'a> {
         losses: &mut Vec<Loss>,
     ) -> Option<Self> {
         let files = steering.kernel()?.files()?.as_ref().ok()?;
-        if !process.seeks.files || counters[process::FILES] == 0 && !has_others(process.pid) {
+        if !process.seeks.files {
             return None;
         }
-        if counters[process::LOST_FILES] > 0 {
-            losses.push(Loss::Files { count: counters[process::LOST_FILES] });
-        }
-        let open = match files.open(process.pid) {
-            Ok(open) => open,
+        // Those of children end with them. A body that was never entered is a loss of its own.
+        process.held.as_ref()?;
+        let before = process.before.as_ref()?;
+        let lists = before.as_ref().map_err(Clone::clone).and_then(|it| Ok((it, files.open(process.pid)?)));
+        let (before, open) = match lists {
+            Ok(lists) => lists,
             Err(reason) => {
                 losses.push(Loss::Descriptors { reason });
                 return None;
             }
         };
-        let pid = process.pid;
-        let mut by_file = BTreeMap::new();
-        let mut others = Vec::new();
-        for (number, file) in open {
-            // What another process has made and sent here is that one's.
-            let made_here = |record: &FileRecord| record[file::MAKER] as u32 == pid.as_raw().cast_unsigned();
-            if let Some(record) = files.record(file).filter(made_here) {
-                let (numbers, _) = by_file.entry(file).or_insert_with(|| (Vec::new(), record));
-                numbers.push(number);
-            } else {
-                others.push((number, file));
-            }
+        if process.sees.files && counters[process::LOST_FILES] > 0 {
+            losses.push(Loss::Files { count: counters[process::LOST_FILES] });
         }
+        let pid = process.pid;
+        // What another process has made and sent here is that one's.
+        let made_here = |record: &FileRecord| record[file::MAKER] as u32 == pid.as_raw().cast_unsigned();
+        let record = |file: u64| files.record(file).filter(made_here);
+        let compared = match process.sees.files {
+            true => Compared::by_records(&open, before, record),
+            false => Compared::by_lists(&open, before),
+        };
+        let Compared { by_file, duplicates, of_others } = compared;
         let objects = steering.kernel()?.objects().and_then(|objects| objects.as_ref().ok());
-        let objects = objects
-            .filter(|objects| process.seeks.held && objects.runs() && counters[process::LOST_OBJECTS] == 0);
-        let duplicates = duplicates(&others, &process.inherited);
-        let any = !by_file.is_empty() || !duplicates.is_empty();
-        any.then_some(Self { files, process: pid, objects, by_file, duplicates })
+        let is_whole = process.seeks.held && process.sees.objects && counters[process::LOST_OBJECTS] == 0;
+        let objects = objects.filter(|objects| is_whole && objects.runs());
+        let any = !by_file.is_empty() || !duplicates.is_empty() || !of_others.is_empty();
+        any.then_some(Self { files, process: pid, objects, by_file, duplicates, of_others })
+    }
+
+    /// Whether it was not seen who has made them.
+    pub fn is_unexplained(&self) -> bool {
+        self.by_file.values().any(|(_, record)| record.is_none())
+    }
+
+    /// Those of files that others have made.
+    pub fn of_others(&self) -> Vec<OfOthers> {
+        let describer = describe::Describer::new(self.process);
+        let one = |numbers: &Vec<u32>| {
+            let (kind, description) = describer.describe(numbers[0]);
+            OfOthers { numbers: numbers.clone(), kind: kind.into(), description }
+        };
+        self.of_others.values().map(one).collect()
     }
 
     /// Says what they are and where they come from, and forgets them.
     pub fn describe(self, places: &mut Places<'_>, threads: &Threads) -> Vec<Descriptor<usize>> {
         let describer = describe::Describer::new(self.process);
         let mut held = self.bytes(&describer);
-        let describe = |(file, (numbers, record)): (&u64, &(Vec<u32>, FileRecord))| {
-            let frames = stack::unwind(record, &mut |address| places.row(address));
-            let stack = places.add(frames);
-            let mut numbers = numbers.clone();
-            numbers.sort_unstable();
-            numbers.dedup();
+        let describe = |(file, (numbers, record)): (&u64, &(Vec<u32>, Option<FileRecord>))| {
+            let stack = record.as_ref().map(|record| {
+                let frames = stack::unwind(record, &mut |address| places.row(address));
+                places.add(frames)
+            });
             let (kind, description) = describer.describe(numbers[0]);
-            let held_by = threads.running(self.process, (record[file::MAKER] >> 32) as i32);
+            let maker = record.as_ref().map(|record| (record[file::MAKER] >> 32) as i32);
             Descriptor {
-                held_by,
+                held_by: maker.and_then(|maker| threads.running(self.process, maker)),
                 once: false,
                 bytes: held.remove(file),
-                numbers,
+                numbers: numbers.clone(),
                 kind: kind.into(),
                 description,
-                call: calls::name(record[file::CALL]),
-                stack: Some(stack),
+                call: record.as_ref().map(|record| calls::name(record[file::CALL])),
+                stack,
             }
         };
         let duplicate = |(numbers, original): &(Vec<u32>, u32)| {
-            let mut numbers = numbers.clone();
-            numbers.sort_unstable();
             let (kind, description) = describer.describe(numbers[0]);
             let of = format!("duplicate of {original} from before the test");
             let description = if description.is_empty() { of } else { format!("{description}, {of}") };
-            let call = "dup".to_owned();
             Descriptor {
                 held_by: None,
                 once: false,
                 // Its file was there before.
                 bytes: Some(0),
-                numbers,
+                numbers: numbers.clone(),
                 kind: kind.into(),
                 description,
-                call,
+                call: Some("dup".to_owned()),
                 stack: None,
             }
         };
@@ -147,6 +140,7 @@ impl<'a> Opened<'a> {
         self.files.forget(&self.by_file.into_keys().collect::<Vec<_>>());
         descriptors
     }
+
     /// What each of the files holds in the kernel, as far as that is known.
     fn bytes(&self, describer: &describe::Describer) -> BTreeMap<u64, u64> {
         let Some((objects, all)) = self.objects.and_then(|it| Some((it, it.of(self.process).ok()?))) else {
@@ -172,19 +166,5 @@ impl<'a> Opened<'a> {
             },
         );
         files.into_iter().zip(held).filter_map(|(file, bytes)| Some((file, bytes?))).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_duplicate_has_a_number_of_its_own_and_the_file_of_an_inherited_one() {
-        let inherited = [(0, 0xa0), (1, 0xb0), (2, 0xb0), (9, 0xc0)];
-        // 1 was put back from 3, 9 was closed and has got another file; 4 and 5 are duplicates, 6 is nobody's.
-        let open = [(0, 0xa0), (1, 0xb0), (2, 0xb0), (9, 0xa0), (4, 0xb0), (5, 0xb0), (6, 0xd0)];
-        assert_eq!(duplicates(&open, &inherited), [(0xb0, (vec![4, 5], 1))].into());
-        assert_eq!(duplicates(&open, &[]), [].into());
     }
 }

@@ -38,6 +38,8 @@ struct Object {
 pub struct Found {
     objects: Vec<Object>,
     calls: Vec<IpcCall>,
+    /// There are some whose calls a second run may show.
+    pub is_unexplained: bool,
 }
 
 impl Found {
@@ -55,7 +57,7 @@ impl Found {
         match held.ipc() {
             None => {}
             Some(Ok(namespace)) => {
-                let maybe_queues = may_have_opened(steering, counters);
+                let maybe_queues = may_have_opened(steering, process, counters);
                 let listed =
                     sys::in_ipc_namespace(namespace.as_fd(), || listed::objects(maybe_queues)).flatten();
                 match listed {
@@ -74,8 +76,23 @@ impl Found {
             _ => Vec::new(),
         };
         objects.extend(names::removed(process.pid, &calls));
+        let kernel = steering.kernel();
+        let mut is_unexplained = false;
+        if let Some(Ok(created)) = kernel.and_then(Kernel::created) {
+            let started = kernel.and_then(|kernel| kernel.started()?.as_ref().ok());
+            let created = created.of(process.pid, process.begun_ns, started).unwrap_or_else(|reason| {
+                losses.push(Loss::Ipc { reason });
+                Vec::new()
+            });
+            let makes_seen = matches!(kernel.and_then(Kernel::files), Some(Ok(_)));
+            for creation in created {
+                let object = names::removed_one(&creation.name, process.begun_ns);
+                is_unexplained |= object.is_some() && creation.is_own && makes_seen && !process.sees.files;
+                objects.extend(object);
+            }
+        }
         objects.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
-        (!objects.is_empty()).then_some(Self { objects, calls })
+        (!objects.is_empty()).then_some(Self { objects, calls, is_unexplained })
     }
 
     /// Says where the objects come from.
@@ -102,10 +119,9 @@ impl Found {
 
 /// Whether a process may have opened a file in its window, or have started somebody who has. Who makes a POSIX
 /// queue opens it.
-fn may_have_opened(steering: &Steering, counters: &ProcessRecord) -> bool {
+fn may_have_opened(steering: &Steering, process: &Process, counters: &ProcessRecord) -> bool {
     let kernel = steering.kernel();
-    let is_seen = matches!(kernel.and_then(Kernel::files), Some(Ok(_)))
-        && matches!(kernel.and_then(Kernel::started), Some(Ok(_)));
+    let is_seen = process.sees.files && matches!(kernel.and_then(Kernel::started), Some(Ok(_)));
     !is_seen || counters[process::FILES] > 0 || counters[process::STARTED] > 0
 }
 

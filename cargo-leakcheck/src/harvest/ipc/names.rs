@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use leakcheck_common::ipc;
@@ -12,7 +12,10 @@ use nix::unistd::Pid;
 
 use super::Object;
 use crate::model::IpcName;
-use crate::trace::IpcCall;
+use crate::trace::{IpcCall, SHARED_FILES};
+
+/// How the names of files begin that are semaphores.
+const SEMAPHORE: &str = "sem.";
 
 /// So much the time that a file was born at may be behind (a tick of the kernel's clock at 100 Hz).
 const TICK: Duration = Duration::from_millis(10);
@@ -34,11 +37,29 @@ pub fn removed(process: Pid, calls: &[IpcCall]) -> Vec<Object> {
     objects
 }
 
+/// Removes one by its file's name, if the file was made since a time of `CLOCK_MONOTONIC`; what it was.
+pub fn removed_one(name: &[u8], since_ns: u64) -> Option<Object> {
+    let path = Path::new(SHARED_FILES).join(OsStr::from_bytes(name));
+    let metadata = std::fs::symlink_metadata(&path).ok()?;
+    // One that was moved there may be older.
+    if !metadata.is_file() || !is_younger(&metadata, since_ns) {
+        return None;
+    }
+    // If that fails, it is left all the same.
+    let _ = std::fs::remove_file(path);
+    let (kind, name) = match name.strip_prefix(SEMAPHORE.as_bytes()) {
+        Some(name) => (ipc::POSIX_SEMAPHORE, name),
+        None => (ipc::POSIX_MEMORY, name),
+    };
+    let name = IpcName::Name(format!("/{}", String::from_utf8_lossy(name)));
+    Some(Object { kind, name, bytes: Some(metadata.len()) })
+}
+
 /// The file of the object that a call has made or found.
 fn file(process: Pid, call: &IpcCall) -> Option<(PathBuf, Metadata)> {
     let prefix = match call.kind {
         ipc::POSIX_MEMORY => "",
-        ipc::POSIX_SEMAPHORE => "sem.",
+        ipc::POSIX_SEMAPHORE => SEMAPHORE,
         _ => return None,
     };
     // In the process's own root directory.

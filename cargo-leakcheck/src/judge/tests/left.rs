@@ -8,7 +8,7 @@ fn open(numbers: &[&[u32]]) -> Left<Vec<Frame>> {
         numbers: numbers.to_vec(),
         kind: "file".into(),
         description: String::new(),
-        call: "openat".into(),
+        call: Some("openat".into()),
         held_by: None,
         once: false,
         bytes: None,

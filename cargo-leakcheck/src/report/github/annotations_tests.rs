@@ -76,7 +76,7 @@ fn descriptors_come_after_blocks() {
         numbers: vec![7],
         kind: "file".into(),
         description: "/x".into(),
-        call: "openat".into(),
+        call: Some("openat".into()),
         held_by: None,
         bytes: None,
         once,

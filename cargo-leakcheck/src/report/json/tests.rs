@@ -35,7 +35,7 @@ fn all() -> Vec<CheckedTest> {
         numbers: vec![3, 4],
         kind: "epoll".into(),
         description: String::new(),
-        call: "epoll_create1".into(),
+        call: Some("epoll_create1".into()),
         held_by: Some("worker".into()),
         once: true,
         bytes: Some(192),

@@ -8,11 +8,11 @@ use nix::unistd::Pid;
 use super::{Follower, end_group, end_process, leave, proceed};
 use crate::harvest;
 use crate::model::{Outcome, Window};
-use crate::snapshot::{BadFree, Loss};
+use crate::snapshot::Loss;
 use crate::sys::{self, Stop};
+use crate::trace::entry;
 use crate::trace::libraries::Libraries;
 use crate::trace::process::{Phase, Thread, Turn};
-use crate::trace::{Event, Traced, entry};
 
 const SYS_EXIT: u64 = 60;
 
@@ -42,9 +42,8 @@ impl Follower<'_> {
                 let forward = match signal {
                     libc::SIGTRAP if pid == owner && entry::trapped(self.steering, process) => 0,
                     libc::SIGTRAP if self.steering.trapped(process, pid) => 0,
-                    // Our eBPF program stops a thread that is about to unload a module.
                     libc::SIGSTOP if sys::sent_by_kernel(pid) => {
-                        self.steering.unloading(process, pid);
+                        self.steering.stopped(process, pid);
                         0
                     }
                     signal => signal,
@@ -256,38 +255,5 @@ impl Follower<'_> {
             let test = self.tests.remove(&turn).expect("just looked at");
             self.finished(test.finish(self.interrupted));
         }
-    }
-
-    /// A test has ended. One that has freed a block twice is run once more, to see where it does so first:
-    /// to note the call stacks of all frees takes time that other tests need not spend.
-    fn finished(&mut self, traced: Traced) {
-        let number = traced.number;
-        let any = |traced: &Traced, is: fn(&BadFree) -> bool| {
-            let children = traced.children.iter().map(|child| &child.snapshot);
-            std::iter::once(&traced.ran.memory).chain(children).any(|of| of.bad_frees.iter().any(is))
-        };
-        let misses = |traced: &Traced| {
-            any(traced, |free| free.before.allocated.is_some() && free.before.freed.is_none())
-        };
-        let notes = |traced: &Traced| any(traced, |free| free.before.freed.is_some());
-        let result = match self.again.remove(&number) {
-            None if misses(&traced)
-                && !traced.ran.test.trace(self.options).free_stacks
-                && !self.interrupted
-                && !traced.ran.test.is_program() =>
-            {
-                self.again.insert(number, traced);
-                self.queue.push_front(number);
-                return;
-            }
-            Some(first) if traced.interrupted || !notes(&traced) => first,
-            Some(first) => {
-                let mut traced = traced;
-                traced.ran.test = first.ran.test;
-                traced
-            }
-            None => traced,
-        };
-        (self.sink)(Event::Finished(Box::new(result)));
     }
 }

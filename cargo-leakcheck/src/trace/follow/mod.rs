@@ -4,6 +4,7 @@
 
 mod descendants;
 mod events;
+mod twice;
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -22,7 +23,7 @@ use super::running::Running;
 use super::steering::Steering;
 use super::{Event, Traced};
 use crate::error::{Error, Result};
-use crate::model::{PlannedTest, Stdio};
+use crate::model::{PlannedTest, Stdio, Window};
 use crate::options::TraceOptions;
 use crate::sys::{self, Interrupts, Spawner};
 
@@ -54,6 +55,8 @@ pub struct Follower<'a> {
     queue: VecDeque<usize>,
     /// Tests that are run once more, with how they went first.
     again: HashMap<usize, Traced>,
+    /// The kernel's objects are recorded as long as some of those run.
+    weighs: bool,
     interrupted: bool,
 }
 
@@ -97,6 +100,7 @@ impl<'a> Follower<'a> {
             others: HashMap::new(),
             queue: VecDeque::new(),
             again: HashMap::new(),
+            weighs: false,
             interrupted: interrupts.requested(),
         })
     }
@@ -147,9 +151,13 @@ impl<'a> Follower<'a> {
 
     fn start(&mut self, number: usize, test: &PlannedTest) -> Result<()> {
         let again = self.again.contains_key(&number);
+        let trace = test.trace(self.options);
+        // One that may not be run once more for it, or takes long.
+        if test.window == Window::Process && trace.descriptors {
+            self.steering.start_files();
+        }
         // What it writes has been handed on already.
         let quiet = again.then(|| test.quiet());
-        let trace = test.trace(self.options);
         let (running, process) = Running::start(
             (number, quiet.as_ref().unwrap_or(test)),
             self.turns,

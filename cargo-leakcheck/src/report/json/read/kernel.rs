@@ -30,7 +30,7 @@ struct Open {
     numbers: Vec<u32>,
     kind: String,
     description: String,
-    call: String,
+    call: Option<String>,
     held_by: Option<String>,
     once: bool,
     bytes: Option<u64>,
