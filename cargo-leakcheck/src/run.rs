@@ -51,23 +51,27 @@ pub fn run(begun: Begun) -> Result<Exit> {
     if let Action::Nextest { build, runner, command } = &options.action {
         return nextest::nextest((build, &config), runner, command, options, &interrupts);
     }
-    let files = report::open(&options.report)?;
-    // What is in place for all tests, whatever the configuration says of some.
-    let trace = &config.widest(&options.trace);
-    let (mut job, filters, kernel) = match (&options.action, called) {
-        (Action::ShowConfig(build, None), _) => {
+    match &options.action {
+        Action::ShowConfig(build, None) => {
             watched(&interrupts, || job::find(build, &[], &config, options))?;
             return show::config(&config);
         }
-        (Action::ShowConfig(build, Some(selection)), _) => {
+        Action::ShowConfig(build, Some(selection)) => {
             let (job, filters) = prepare(build, selection, &config, options, &interrupts)?;
             return show::tests(&job, &config, &filters);
         }
-        (Action::List(build, selection), _) => {
+        Action::List(build, selection) => {
             let (mut job, filters) = prepare(build, selection, &config, options, &interrupts)?;
             filters.settle(&config, &mut job.tests, options);
             return show::list(&job, options);
         }
+        _ => {}
+    }
+    // Only now: reports of another run must not be emptied for nothing.
+    let files = report::open(&options.report)?;
+    // What is in place for all tests, whatever the configuration says of some.
+    let trace = &config.widest(&options.trace);
+    let (mut job, filters, kernel) = match (&options.action, called) {
         (Action::Test(build, selection), _) => {
             let kernel = trace::load(trace)?;
             let (job, filters) = prepare(build, selection, &config, options, &interrupts)?;
@@ -223,12 +227,7 @@ fn check(
         }
     }
     let bad = tests.iter().filter(|test| judge::is_bad(test)).count() as u64;
-    let exit = match judge::exit(tests.iter()) {
-        _ if failure.is_some() => Exit::Tool,
-        exit if interrupted => exit.max(Exit::Incomplete),
-        Exit::NothingRan if job.may_be_empty => Exit::Clean,
-        exit => exit,
-    };
+    let exit = exit(job, &tests, interrupted, failure.is_some());
     let recorder = options.trace.recorder;
     let steered: Steered = steered.into_inner().unwrap_or_default();
     let mut not_checked = job.not_checked.clone();
@@ -239,4 +238,14 @@ fn check(
     }
     let (targets, duration) = (job.targets.clone(), start.elapsed());
     Ok((Run { tests, targets, not_checked, duration, recorder, steered, interrupted, exit }, failure))
+}
+
+/// How a run ends.
+fn exit(job: &Job, tests: &[CheckedTest], interrupted: bool, has_failed: bool) -> Exit {
+    match judge::exit(tests.iter()) {
+        _ if has_failed => Exit::Tool,
+        exit if interrupted => exit.max(Exit::Incomplete),
+        Exit::NothingRan if job.may_be_empty => Exit::Clean,
+        exit => exit,
+    }
 }

@@ -9,6 +9,7 @@ use crate::{Result, bpf, repository};
 /// # Errors
 /// Which one failed.
 pub fn run() -> Result<()> {
+    merged()?;
     must(cargo_here().args(["fmt", "--all", "--check"]))?;
     for folder in ["leakcheck-ebpf", "fixtures", "examples/leaky"] {
         must(cargo().args(["fmt", "--all", "--check"]).current_dir(repository().join(folder)))?;
@@ -33,6 +34,18 @@ pub fn run() -> Result<()> {
         Err(_) => eprintln!("note: dependencies are not checked, as cargo-deny is not installed"),
     }
     bpf::check()
+}
+
+/// Looks whether merges are whole.
+fn merged() -> Result<()> {
+    let mut search = std::process::Command::new("git");
+    search.args(["grep", "--line-number", "--extended-regexp", "^(<{7}|>{7}) "]).current_dir(repository());
+    // As grep, 1 is nothing found.
+    match search.status()?.code() {
+        Some(1) => Ok(()),
+        Some(0) => Err("a merge has left its marks".into()),
+        _ => Err("git could not search the repository".into()),
+    }
 }
 
 fn cargo_here() -> std::process::Command {

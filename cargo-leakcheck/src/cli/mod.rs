@@ -145,6 +145,9 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
         }
         Some(Command::List(list)) => Options { sudo: false, ..test(*list, surroundings, Action::List)? },
         Some(Command::ShowConfig(show)) => {
+            if show.select.message_format == MessageFormatArg::Json {
+                return Err(Error::Usage("show-config has no form for machines".to_owned()));
+            }
             let SelectArgs { filters, expressions, partition, run_ignored, libtest, .. } = &show.select;
             let selects = !(filters.is_empty() && expressions.is_empty() && libtest.is_empty());
             let selects = selects || partition.is_some() || run_ignored.is_some();

@@ -56,11 +56,47 @@ pub struct Override {
     pub values: Layer,
 }
 
-/// Adds what `layer` does not set itself.
+/// What is not looked at by a switch, and what asks for that.
+const OFF: [(Key, &[Key]); 6] = [
+    (Key::NoFds, &[Key::Fds, Key::KernelBytes]),
+    (Key::NoKernelBytes, &[Key::KernelBytes]),
+    (Key::NoIpc, &[Key::Ipc]),
+    (Key::NoFiles, &[Key::Files]),
+    (Key::NoChildren, &[Key::Children, Key::Threads]),
+    (Key::NoMappings, &[Key::MappedBytes]),
+];
+
+/// Adds what `layer` does not set itself, nor excludes: who asks for something wants it to be looked at, and who does
+/// not want that has no use for a limit.
 pub fn fill(layer: &mut Layer, from: &Layer) {
-    for (key, given) in from {
-        layer.entry(*key).or_insert_with(|| given.clone());
-    }
+    let new: Vec<_> = from
+        .iter()
+        .filter(|(key, given)| !layer.contains_key(key) && !excludes(layer, **key, given))
+        .collect();
+    layer.extend(new.into_iter().map(|(key, given)| (*key, given.clone())));
+}
+
+/// Whether what a layer sets excludes a value.
+fn excludes(layer: &Layer, key: Key, given: &Given) -> bool {
+    is_said(given)
+        && OFF.iter().any(|(off, asking)| {
+            *off == key && asking.iter().any(|asking| layer.get(asking).is_some_and(is_said))
+                || asking.contains(&key) && layer.get(off).is_some_and(is_said)
+        })
+}
+
+/// Two values of one place that exclude each other.
+pub fn contradiction(layer: &Layer) -> Option<(Key, Key)> {
+    let is_there = |key: &Key| layer.get(key).is_some_and(is_said);
+    OFF.iter().find_map(|(off, asking)| {
+        let asking = asking.iter().find(|asking| is_there(asking))?;
+        is_there(off).then_some((*off, *asking))
+    })
+}
+
+/// Whether it is a limit, or a switch that is on.
+fn is_said(given: &Given) -> bool {
+    given.value != Value::Switch(false)
 }
 
 /// The name of a key.

@@ -127,6 +127,8 @@ impl Config {
                 next = Some(parent.clone());
             }
             for profile in profiles {
+                let overrides = profile.overrides.iter().map(|one| &one.values);
+                std::iter::once(&profile.values).chain(overrides).try_for_each(agrees)?;
                 layer::fill(&mut config.profile, &profile.values);
                 config.overrides.extend(profile.overrides.iter().cloned());
             }
@@ -141,7 +143,8 @@ impl Config {
         let mut layer = self.given.clone();
         layer::fill(&mut layer, &self.profile);
         // The command line goes before files, also where it asks for something that excludes theirs.
-        if self.given.contains_key(&Key::Retries) && !self.given.contains_key(&Key::MaxFail) {
+        let retries = self.given.get(&Key::Retries).is_some_and(|it| it.value != Value::Number(0));
+        if retries && !self.given.contains_key(&Key::MaxFail) {
             layer.remove(&Key::MaxFail);
         }
         layer
@@ -198,14 +201,13 @@ impl Config {
     /// [`Error::Config`] for values that exclude each other.
     pub fn resolve(&self, options: &mut Options) -> Result<()> {
         let layer = self.of_run();
-        if let Some(max_fail) = layer.get(&Key::MaxFail).filter(|_| !self.given.contains_key(&Key::MaxFail)) {
-            let layers = std::iter::once(&layer).chain(self.overrides.iter().map(|one| &one.values));
-            let retries = layers.filter_map(|layer| layer.get(&Key::Retries));
-            if let Some(retries) = retries.into_iter().find(|retries| retries.value != Value::Number(0)) {
-                let (max_fail, retries) = (&max_fail.origin, &retries.origin);
-                return Err(Error::Config(format!(
-                    "`max-fail` ({max_fail}) and `retries` ({retries}) exclude each other"
-                )));
+        if layer.contains_key(&Key::MaxFail) && !self.given.contains_key(&Key::MaxFail) {
+            let mut layers = std::iter::once(&layer).chain(self.overrides.iter().map(|one| &one.values));
+            let retries = |layer: &&Layer| {
+                layer.get(&Key::Retries).is_some_and(|retries| retries.value != Value::Number(0))
+            };
+            if let Some(other) = layers.find(retries) {
+                return Err(excluding((Key::MaxFail, &layer), (Key::Retries, other)));
             }
         }
         apply::trace(&layer, &mut options.trace);
@@ -246,6 +248,18 @@ impl Config {
             apply::policy(&layer, options, test);
         }
     }
+}
+
+/// Looks whether nothing in a layer excludes something else in it.
+fn agrees(layer: &Layer) -> Result<()> {
+    let Some((one, other)) = layer::contradiction(layer) else { return Ok(()) };
+    Err(excluding((one, layer), (other, layer)))
+}
+
+/// The error for two values that exclude each other.
+fn excluding((one, of): (Key, &Layer), (other, of_other): (Key, &Layer)) -> Error {
+    let said = |key: Key, layer: &Layer| format!("`{}` ({})", layer::name(key), layer[&key].origin);
+    Error::Config(format!("{} and {} exclude each other", said(one, of), said(other, of_other)))
 }
 
 /// The name of a limit in a budget, and the limit, in the order of the keys.

@@ -1,13 +1,14 @@
 //! Where the workspace's root is, found as cargo finds it, so that what is configured is known before cargo has been
 //! asked.
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use toml::de::{DeTable, DeValue};
 
 /// The root of the workspace that a directory, or a file in it, is in. None where there is no manifest; that is for
 /// cargo to say.
 pub fn of(start: &Utf8Path) -> Option<Utf8PathBuf> {
+    let start = &clean(start);
     let file = if start.is_file() {
         start.to_owned()
     } else {
@@ -64,9 +65,17 @@ fn of_members(directory: &Utf8Path, package: &Utf8Path) -> Option<Option<Utf8Pat
     Some((!is_left_out).then(|| directory.to_owned()))
 }
 
-/// The path without `.` and `..`.
+/// The path without `.` and `..`, by its words only, as cargo does it.
 fn clean(path: &Utf8Path) -> Utf8PathBuf {
-    path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned())
+    let mut clean = Utf8PathBuf::new();
+    for component in path.components() {
+        match component {
+            Utf8Component::CurDir => {}
+            Utf8Component::ParentDir => drop(clean.pop()),
+            component => clean.push(component),
+        }
+    }
+    clean
 }
 
 #[cfg(test)]
@@ -123,6 +132,10 @@ mod tests {
             assert_eq!(cargo(&start), of(&start), "{start}");
         }
         assert_eq!(of(&root.join("far/Cargo.toml")), Some(root.join("all")));
+        // From a directory that is in another workspace.
+        assert_eq!(of(&root.join("all/in/../../far/./Cargo.toml")), Some(root.join("all")));
+        assert_eq!(of(&root.join("all/../all/out/alone")), Some(root.join("all/out/alone")));
+        assert_eq!(of(&root.join("all/in/../out/alone/Cargo.toml")), Some(root.join("all/out/alone")));
         assert_eq!(of(&root), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Further attempts at tests that have failed or leaked, when all others have ended.
 
-use super::{Job, Voice, check};
-use crate::error::{Error, Exit, Result};
+use super::{Job, Voice, check, exit};
+use crate::error::{Error, Result};
 use crate::judge;
 use crate::model::{CheckedTest, PlannedTest, count};
 use crate::options::{Options, TraceOptions};
@@ -47,11 +47,6 @@ pub fn retry(
     }
     let tests = std::mem::take(&mut run.tests);
     run.tests = judge::decide(tests);
-    let exit = judge::exit(run.tests.iter());
-    run.exit = match (&failure, run.interrupted) {
-        (Some(_), _) => Exit::Tool,
-        (None, true) => exit.max(Exit::Incomplete),
-        (None, false) => exit,
-    };
+    run.exit = exit(job, &run.tests, run.interrupted, failure.is_some());
     Ok(failure)
 }

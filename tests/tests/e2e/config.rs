@@ -18,6 +18,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("config::timeouts", timeouts),
     ("config::mistakes", mistakes),
     ("config::where_it_is_looked_for", where_it_is_looked_for),
+    ("config::shown_only", shown_only),
     ("config::whoever_starts_the_tests", whoever_starts_the_tests),
 ];
 
@@ -75,6 +76,24 @@ ignore = 'it is known'
     // The command line comes before files, and after the attribute.
     check(&["--fds", "9"], ["clean", "clean", "clean", "leaks"], 2)?;
     check(&["--no-fds"], ["clean", "clean", "clean", "clean"], 0)
+}
+
+/// What only shows something leaves the reports of other runs as they are.
+fn shown_only(workshop: &Workshop) -> Outcome {
+    let desk = Desk::new(workshop, "clean")?;
+    let file = desk.file("kept.json");
+    fs::write(&file, "{}").map_err(|problem| problem.to_string())?;
+    let manifest = workshop.fixtures().join("Cargo.toml");
+    let target = workshop.target_dir();
+    for command in ["show-config", "list"] {
+        let place = ["--manifest-path", manifest.as_str(), "--target-dir", target.as_str(), "-p", "clean"];
+        let run = workshop.run(&[&[command, "--json", file.as_str()], &place[..]].concat(), &[])?;
+        run.expect(0, &[])?;
+        if fs::read_to_string(&file).ok().as_deref() != Some("{}") {
+            return Err(run.describe());
+        }
+    }
+    Ok(())
 }
 
 fn policies(workshop: &Workshop) -> Outcome {

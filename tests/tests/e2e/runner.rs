@@ -16,6 +16,7 @@ use crate::{NamedTrial, Outcome, processes};
 /// Name and body of each trial.
 pub const TRIALS: &[NamedTrial] = &[
     ("runner::listing_is_untouched", listing_is_untouched),
+    ("runner::no_tests_are_no_failure", no_tests_are_no_failure),
     ("runner::other_programs_are_untouched", other_programs_are_untouched),
     ("runner::signals_are_handed_on", signals_are_handed_on),
     ("runner::nextest", nextest),
@@ -102,6 +103,16 @@ fn listing_is_untouched(workshop: &Workshop) -> Outcome {
     let binary = binary(workshop, "ignored")?;
     for arguments in [&["--list", "--format", "terse"][..], &["--list", "--ignored"], &["--help"]] {
         same(workshop, &[&[binary.as_str()], arguments].concat(), "")?;
+    }
+    Ok(())
+}
+
+/// Cargo starts the runner for every binary, also with options of its configuration's.
+fn no_tests_are_no_failure(workshop: &Workshop) -> Outcome {
+    let binary = binary(workshop, "custom-harness")?;
+    for options in [&[][..], &["--retries", "2"]] {
+        let args = [&["exec", "--runner"], options, &["--", &binary]].concat();
+        workshop.run(&args, &[])?.expect(0, &[])?;
     }
     Ok(())
 }

@@ -159,4 +159,37 @@ fn an_end_after_failures_and_further_rounds_exclude_each_other() {
     assert_eq!(resolved(both, &retries).unwrap(), (None, 5));
     let max_fail = [(Key::MaxFail, Value::Number(1)), (Key::Retries, Value::Number(0))];
     assert_eq!(resolved(by_override, &max_fail).unwrap(), (Some(1), 0));
+    // None are none more than the tool's own default.
+    let none = [(Key::Retries, Value::Number(0))];
+    assert_eq!(resolved("[profile.default]\nmax-fail = 3\n", &none).unwrap(), (Some(3), 0));
+}
+
+#[test]
+fn a_limit_and_what_is_not_looked_at_exclude_each_other() {
+    let of_test = |text: &str, given: &[(Key, Value)]| {
+        let mut options = run(given);
+        let config = Config::choose(&options.config, &read(text))?;
+        config.resolve(&mut options)?;
+        let (layer, mut budget) = (config.of_test(&[true]), Budget::default());
+        let mut trace = options.trace.clone();
+        apply::trace(&layer, &mut trace);
+        apply::budget(&layer, &mut budget);
+        Ok::<_, Error>((trace.kernel_bytes, budget.kernel_bytes))
+    };
+    let error = of_test("[profile.default]\nno-fds = true\nfds = 3\n", &[]).unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("`no-fds` ({FILE}:2")) && error.contains("exclude each other"),
+        "{error}"
+    );
+    let limit = "[profile.default]\nkernel-bytes = '4 KiB'\n";
+    let off = [(Key::NoKernelBytes, Value::Switch(true))];
+    assert_eq!(of_test(limit, &[]).unwrap(), (KernelBytes::Always, Some(4096)));
+    assert_eq!(of_test(limit, &off).unwrap(), (KernelBytes::Off, None));
+    // What is nearer to a test goes first, either way.
+    let override_of = |first: &str, second: &str| {
+        format!("[profile.default]\n{first}\n[[profile.default.overrides]]\nfilter = 'all()'\n{second}\n")
+    };
+    let (limit, off) = ("kernel-bytes = 5", "no-kernel-bytes = true");
+    assert_eq!(of_test(&override_of(limit, off), &[]).unwrap(), (KernelBytes::Off, None));
+    assert_eq!(of_test(&override_of(off, limit), &[]).unwrap(), (KernelBytes::Always, Some(5)));
 }
