@@ -16,6 +16,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("ipc::of_another_process", of_another_process),
     ("ipc::without_descriptors", without_descriptors),
     ("ipc::without_privileges", without_privileges),
+    ("ipc::by_one_of_many_children", by_one_of_many_children),
     ("ipc::switched_off", switched_off),
     ("ipc::namespace_refused", namespace_refused),
     ("files::shown_where_asked_for", shown_where_asked_for),
@@ -116,6 +117,29 @@ fn without_privileges(workshop: &Workshop) -> Outcome {
     let (unseen, is_off, left) = unseen?;
     unseen.expect(0, &["the kernel does not tell who makes files in /dev/shm: EPERM"])?;
     if is_off && left == 0 { Ok(()) } else { Err(unseen.describe()) }
+}
+
+/// What the first child has left is not forgotten for all that came after it. Where there was no room for all, what the last one
+/// has left is nobody's, and that is said.
+fn by_one_of_many_children(workshop: &Workshop) -> Outcome {
+    let name = format!("/dev/shm/leakcheck-other-{}-many", std::process::id());
+    let make = format!("(: > {name})");
+    // The kernel lets go of processes a little later than they end.
+    let many = "for i in 1 2 3 4 5 6 7 8 9 10; do for j in 1 2 3 4 5 6 7 8 9 10; do (:); (:); (:); (:); (:); done; \
+                sleep 0.1; done";
+    let full = "found no room, and somebody has left a file in /dev/shm; use --max-threads";
+    let (first, last) = (format!("{make}; {many}"), format!("{many}; {make}; sleep 0.2"));
+    for (entries, script, code, said) in [
+        ("256", &first, 2, "1 IPC object left"),
+        ("256", &last, 10, full),
+        ("2048", &last, 2, "1 IPC object left"),
+    ] {
+        let options = ["exec", "--no-fds", "--max-threads", entries, "--", "sh", "-c", script];
+        let run = workshop.run(&options, &[]);
+        let _ = std::fs::remove_file(&name);
+        run?.expect(code, &[said])?;
+    }
+    Ok(())
 }
 
 /// The reports say what was not looked at, and nothing else does.
