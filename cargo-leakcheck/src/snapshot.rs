@@ -24,7 +24,8 @@ pub struct Snapshot {
     pub stacks: Vec<CallStack>,
     /// Frees of addresses that were not allocated, in the order seen.
     pub bad_frees: Vec<BadFree>,
-    /// What it has left in the kernel: of descriptors, those of files that were made in the window.
+    /// What it has left in the kernel. Of descriptors: those that were not there when the window began, and where it was
+    /// seen who has made their files, only those of files that the test has made; otherwise also others' files.
     pub left: model::Left<usize>,
     /// It has left something of which only a second run can tell where it was made, and whether that matters.
     pub is_unexplained: bool,

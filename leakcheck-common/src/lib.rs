@@ -10,7 +10,7 @@ mod objects_of_kernel;
 pub use objects_of_kernel::{LOOK_WORDS, object, objects, total};
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 12;
+pub const ABI_VERSION: u32 = 13;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -166,10 +166,13 @@ pub mod process {
     pub const MAPPINGS: usize = 25;
     /// Such mappings lost because their table was full.
     pub const LOST_MAPPINGS: usize = 26;
-    /// 1 where the thread that enters the first test body is to be stopped there: the tracer lists descriptors.
+    /// 1 where the thread that enters the first test body is to be stopped there: the tracer lists descriptors. 0
+    /// again where that has failed.
     pub const LISTED: usize = 27;
+    /// Descendants that are no more, lost because their table was full.
+    pub const LOST_ENDED: usize = 28;
     /// Number of words.
-    pub const WORDS: usize = 28;
+    pub const WORDS: usize = 29;
 }
 
 /// Words of a thread record.

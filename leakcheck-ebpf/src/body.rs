@@ -27,9 +27,12 @@ pub fn mark(ctx: &ProbeContext) -> Option<()> {
                 record[thread::IN_WINDOW] = 1;
                 if current.fetch_add(process::BODIES, 1) == Some(0) {
                     current.count(process::BEFORE_BODY, current.addresses()?);
-                    if current.counted(process::LISTED) != 0 {
-                        // SAFETY: a helper without memory arguments.
-                        unsafe { bpf_send_signal_thread(SIGSTOP) };
+                    // SAFETY: a helper without memory arguments.
+                    if current.counted(process::LISTED) != 0
+                        && unsafe { bpf_send_signal_thread(SIGSTOP) } != 0
+                    {
+                        // No later stop is to be taken for this one: from 1 to 0.
+                        current.count(process::LISTED, u64::MAX);
                     }
                 }
                 current.set_window(true)?;

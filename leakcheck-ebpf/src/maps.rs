@@ -4,7 +4,7 @@ use aya_ebpf::bindings::{BPF_ANY, BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_pidns_i
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuHashMap};
+use aya_ebpf::maps::{Array, HashMap, PerCpuHashMap};
 use leakcheck_common::{
     LOG_PAGE_WORDS, LOOK_WORDS, WINDOW_BITS, bad_free, block, ended, file, ipc, layout, mapping, object,
     objects, places, process, stack, started, thread, total, unmapped,
@@ -104,9 +104,9 @@ pub static UNMAPPED: HashMap<[u64; 2], [u64; unmapped::WORDS]> =
 pub static STARTED: HashMap<u32, [u64; started::WORDS]> =
     HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
 
-/// Processes that descend from tests and are no more, by their ids in the tracer's namespace.
+/// Processes that descend from tests that run, and are no more, by their ids in the tracer's namespace.
 #[map]
-pub static ENDED: LruHashMap<u32, [u64; ended::WORDS]> = LruHashMap::with_max_entries(16 << 10, 0);
+pub static ENDED: HashMap<u32, [u64; ended::WORDS]> = HashMap::with_max_entries(16 << 10, 0);
 
 /// Address of an object of the kernel to its record. Its room is there beforehand: what the kernel has at hand for maps is
 /// soon used up where it must not wait.
@@ -230,6 +230,12 @@ impl Current {
                 ledger => bpf_probe_read_user(ledger as *const u64).ok(),
             }
         }
+    }
+
+    /// Whether the process is followed.
+    #[inline(always)]
+    pub fn is_followed(self) -> bool {
+        PROCESSES.get_ptr(&self.process).is_some()
     }
 
     /// A counter of the running process.

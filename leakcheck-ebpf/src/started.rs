@@ -6,7 +6,6 @@
 use core::ffi::c_void;
 
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::bindings::BPF_ANY;
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_ebpf::helpers::generated::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
 use aya_ebpf::programs::RawTracePointContext;
@@ -105,13 +104,17 @@ pub fn released(ctx: &RawTracePointContext) -> Option<()> {
     let record = STARTED.get_ptr(&id)?;
     // SAFETY: the map keeps the value for as long as the program runs.
     let (owner, is_thread) = unsafe { ((*record)[started::OWNER], (*record)[started::IS_THREAD]) };
-    if is_thread == 0 {
+    let of = owner as u32;
+    let account = Current { process: of, thread: of };
+    // Of a test that is no more itself nobody asks.
+    if is_thread == 0 && account.is_followed() {
         let mut ended = [0; ended::WORDS];
         ended[ended::OWNER] = owner & 0xffff_ffff;
         // SAFETY: a helper without arguments.
         ended[ended::TIME] = unsafe { bpf_ktime_get_ns() };
-        // What finds no room takes that of the oldest.
-        let _ = ENDED.insert((owner >> 32) as u32, ended, BPF_ANY.into());
+        if !put(&ENDED, &((owner >> 32) as u32), &ended) {
+            account.count(process::LOST_ENDED, 1);
+        }
     }
     let _ = STARTED.remove(&id);
     Some(())

@@ -25,7 +25,13 @@ impl Creations {
     /// # Errors
     /// There is none, or the kernel refuses, mostly for missing privileges.
     pub fn watch(directory: &CStr) -> Result<Self, Errno> {
-        let flags = libc::FAN_REPORT_DIR_FID | libc::FAN_REPORT_NAME | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK;
+        // Only who has CAP_SYS_ADMIN is told which process it was. A queue without an end takes that as well: others are
+        // refused here, and strangers' files do not use up the room for those of tests.
+        let flags = libc::FAN_REPORT_DIR_FID
+            | libc::FAN_REPORT_NAME
+            | libc::FAN_UNLIMITED_QUEUE
+            | libc::FAN_CLOEXEC
+            | libc::FAN_NONBLOCK;
         // SAFETY: the call takes numbers only.
         let fd = Errno::result(unsafe { libc::fanotify_init(flags, libc::O_RDONLY as u32) })?;
         // SAFETY: the kernel has just returned this descriptor to us alone.

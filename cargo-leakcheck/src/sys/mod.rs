@@ -16,7 +16,7 @@ mod user;
 
 pub use bpf::{ProgramKind, call_program, let_rcu_pass, link_uprobes, load_program};
 pub use capabilities::{Capabilities, Capability, capabilities};
-pub use creations::Creations;
+pub use creations::{Creations, Made};
 pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
 pub use lists::{attach_tracepoint, list_of_process};

@@ -70,6 +70,11 @@ impl Accounts {
         let created = options.ipc.then(|| Created::new(tables));
         (Self { files, ipc, mappings, started, created, objects }, links)
     }
+
+    /// Whether there are any that compare with what was there when a window began.
+    pub fn need_begin(&self) -> bool {
+        matches!(self.files, Some(Ok(_))) || matches!(self.created, Some(Ok(_)))
+    }
 }
 
 impl Kernel {
@@ -107,6 +112,15 @@ impl Kernel {
     /// functions for it.
     pub fn needs_files(&self) -> bool {
         matches!(self.accounts.created, Some(Err(_)))
+    }
+
+    /// Why neither of the two tells who makes files in the directory of POSIX shared memory, where that is asked for.
+    pub fn creations_unseen(&self) -> Option<&str> {
+        match (&self.accounts.created, &self.accounts.files) {
+            (Some(Err(_)), Some(Ok(_))) => None,
+            (Some(Err(reason)), _) => Some(reason),
+            _ => None,
+        }
     }
 
     /// Has it written down from now on who makes files, where that can be.

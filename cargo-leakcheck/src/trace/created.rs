@@ -3,17 +3,20 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use aya::maps::{HashMap as BpfHashMap, Map, MapData};
+use aya::maps::MapData;
 use leakcheck_common::ended;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::started::Started;
-use super::table::take;
-use crate::sys::Creations;
+use super::table::Table;
+use crate::model::count;
+use crate::sys::{Creations, Made};
 
 /// The directory, which is one for all.
 pub const DIRECTORY: &str = "/dev/shm";
@@ -26,7 +29,7 @@ pub struct Created {
     watch: Creations,
     seen: RefCell<Seen>,
     /// Processes that descended from tests and are no more.
-    ended: BpfHashMap<MapData, u32, [u64; ended::WORDS]>,
+    ended: Table<u32, [u64; ended::WORDS]>,
 }
 
 #[derive(Default)]
@@ -52,7 +55,7 @@ impl Created {
     /// # Errors
     /// Why it cannot be.
     pub fn new(tables: &mut HashMap<String, MapData>) -> Result<Self, String> {
-        let ended = BpfHashMap::try_from(Map::LruHashMap(take(tables, "ENDED")));
+        let ended = Table::take(tables, "ENDED");
         Ok(Self {
             watch: Creations::watch(c"/dev/shm").map_err(|errno| {
                 format!("the kernel does not tell who makes files in {DIRECTORY}: {errno}")
@@ -69,7 +72,7 @@ impl Created {
     }
 
     /// What a process and its descendants have made since its window began, at `since_ns` of `CLOCK_MONOTONIC`; each file is
-    /// told once.
+    /// told once. `unknown` is how many of the descendants found no room.
     ///
     /// # Errors
     /// There was no room for all.
@@ -78,6 +81,7 @@ impl Created {
         process: Pid,
         since_ns: u64,
         started: Option<&Started>,
+        unknown: u64,
     ) -> Result<Vec<Creation>, String> {
         self.read();
         let mut seen = self.seen.borrow_mut();
@@ -90,7 +94,7 @@ impl Created {
         let descendants: Vec<Pid> =
             started.into_iter().flat_map(|started| started.of(process)).map(|task| task.id).collect();
         let has_ended = |maker: &Pid| {
-            let record = self.ended.get(&maker.as_raw().cast_unsigned(), 0);
+            let record = self.ended.get(&maker.as_raw().cast_unsigned());
             record.is_ok_and(|record| {
                 record[ended::OWNER] == process.as_raw() as u64 && record[ended::TIME] >= since_ns
             })
@@ -99,25 +103,42 @@ impl Created {
         let its = seen.made.extract_if(|_, maker| is_its(maker));
         let mut its: Vec<_> = its.map(|(name, maker)| Creation { name, is_own: maker == process }).collect();
         its.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        Ok(its)
+        match unknown > 0 && seen.made.keys().any(|name| exists(name)) {
+            true => Err(format!(
+                "{} found no room, and somebody has left a file in {DIRECTORY}; use --max-threads",
+                count(unknown, "descendant")
+            )),
+            false => Ok(its),
+        }
+    }
+
+    /// Forgets the descendants of processes that are not followed any more.
+    pub(super) fn ended(&self, is_followed: impl Fn(Pid) -> bool) {
+        let is_over = |key: &u32| {
+            let owner = self.ended.get(key).map(|record| Pid::from_raw(record[ended::OWNER] as i32));
+            owner.is_ok_and(|owner| !is_followed(owner))
+        };
+        // What could not be removed only takes room.
+        let _ = self.ended.remove_all(&self.ended.keys().into_iter().filter(is_over).collect::<Vec<_>>());
     }
 
     fn read(&self) {
         let mut seen = self.seen.borrow_mut();
-        // It is asked often, and an error would be a lack of memory.
-        let made = self.watch.read().unwrap_or_default();
+        // An error would be a lack of memory.
+        let made = self.watch.read().unwrap_or_else(|_| Made { lost: true, ..Made::default() });
         if made.lost {
             seen.lost_ns = Some(now_ns());
         }
         seen.made.extend(made.files.into_iter().map(|(maker, name)| (name, maker)));
         if seen.made.len() > MANY {
-            let exists = |name: &[u8]| {
-                use std::os::unix::ffi::OsStrExt as _;
-                Path::new(DIRECTORY).join(std::ffi::OsStr::from_bytes(name)).symlink_metadata().is_ok()
-            };
             seen.made.retain(|name, _| exists(name));
         }
     }
+}
+
+/// Whether there is a file of this name in the directory.
+fn exists(name: &[u8]) -> bool {
+    Path::new(DIRECTORY).join(OsStr::from_bytes(name)).symlink_metadata().is_ok()
 }
 
 /// `CLOCK_MONOTONIC`, nanoseconds.

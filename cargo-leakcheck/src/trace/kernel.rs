@@ -141,7 +141,7 @@ impl Kernel {
     /// probed.
     pub fn add_process(&mut self, pid: Pid, in_window: bool, layers: bool) -> Result<(), MapError> {
         let mut counters = [0; process::WORDS];
-        counters[process::LISTED] = u64::from(matches!(self.accounts.files, Some(Ok(_))));
+        counters[process::LISTED] = u64::from(self.accounts.need_begin());
         self.processes.insert(key(pid), &counters)?;
         let mut record = [0; thread::WORDS];
         record[thread::IN_WINDOW] = u64::from(in_window);
@@ -256,6 +256,11 @@ impl Kernel {
             mappings.forget(pid);
         }
         let _ = self.processes.remove(&key(pid));
+        if let Some(Ok(created)) = &self.accounts.created
+            && counters[process::STARTED] > 0
+        {
+            created.ended(|pid| self.processes.get(&key(pid)).is_ok());
+        }
         if let Some(Ok(files)) = &mut self.accounts.files {
             files.ended(counters[process::FILES], |pid| self.processes.get(&key(pid)).is_ok());
         }

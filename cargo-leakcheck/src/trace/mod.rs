@@ -169,12 +169,13 @@ fn steered(kernel: Option<&Kernel>, prepared: &prepare::Prepared, ipc: Availabil
         (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
         (available, _) => available,
     };
+    let ipc_unseen = prepared.ipc_unseen().or_else(|| kernel?.creations_unseen());
     Steered {
         without_ebpf: None,
         descriptors: available(kernel.and_then(Kernel::files)),
         objects: available(kernel.and_then(Kernel::objects)),
         ipc,
-        ipc_calls: unless(available(kernel.and_then(Kernel::ipc_calls)), prepared.ipc_unseen()),
+        ipc_calls: unless(available(kernel.and_then(Kernel::ipc_calls)), ipc_unseen),
         children: available(kernel.and_then(Kernel::started)),
         mappings: unless(available(kernel.and_then(Kernel::map_calls)), prepared.mappings_unseen()),
     }

@@ -112,8 +112,8 @@ pub struct Process {
     pub history: Vec<Mapping>,
     /// Its descriptors at the beginning of its window, once they were listed; or why they could not be.
     pub before: Option<Result<Vec<OpenFile>, String>>,
-    /// When that was, `CLOCK_MONOTONIC` in nanoseconds.
-    pub begun_ns: u64,
+    /// When its window began, `CLOCK_MONOTONIC` in nanoseconds; none before, and where nothing needs it.
+    pub begun_ns: Option<u64>,
     /// What has been recorded of it from its start on.
     pub sees: Sees,
     /// Address of the canary block.
@@ -188,7 +188,7 @@ impl Process {
             finished: Vec::new(),
             history: Vec::new(),
             before: None,
-            begun_ns: 0,
+            begun_ns: None,
             sees: Sees::default(),
             canary: None,
             notes_frees,

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use camino::Utf8Path;
-use leakcheck_common::thread as thread_words;
+use leakcheck_common::{process as process_words, thread as thread_words};
 use nix::sys::ptrace::getregs;
 use nix::unistd::Pid;
 
@@ -217,7 +217,9 @@ impl Steering {
     /// The kernel side has stopped a thread: where it enters the first test body, or is about to unload a module.
     pub fn stopped(&mut self, process: &mut Process, thread: Pid) {
         let is_in_body = || self.thread(thread).is_ok_and(|record| record[thread_words::BODY_SP] != 0);
-        if process.window == Window::TestBody && process.before.is_none() && is_in_body() {
+        let is_stopped = |pid| self.process(pid).is_ok_and(|counters| counters[process_words::LISTED] != 0);
+        let has_begun = process.window != Window::TestBody || process.begun_ns.is_some();
+        if !has_begun && is_in_body() && is_stopped(process.pid) {
             self.list(process);
         } else {
             self.unloading(process, thread);
@@ -227,7 +229,7 @@ impl Steering {
     /// Lists what is there at the beginning of a process's window.
     pub fn list(&self, process: &mut Process) {
         let Some(kernel) = self.kernel() else { return };
-        process.begun_ns = now_ns();
+        process.begun_ns = Some(now_ns());
         if let Some(Ok(files)) = kernel.files() {
             process.before = Some(files.open(process.pid));
         }

@@ -1,17 +1,22 @@
 //! IPC objects and temporary files, beyond what the fixtures say: limits, and what is not looked at.
 
+use std::process::Command;
+
 use leakcheck_tests::report::{Report, Test};
 use leakcheck_tests::tool::{Run, Workshop};
 
 use crate::exec::exec;
 use crate::fixtures::Desk;
 use crate::unprivileged::filtered;
-use crate::{NamedTrial, Outcome};
+use crate::{NamedTrial, Outcome, documents};
 
 /// Name and body of each trial.
 pub const TRIALS: &[NamedTrial] = &[
     ("ipc::limit_for_all", limit_for_all),
     ("ipc::of_another_process", of_another_process),
+    ("ipc::without_descriptors", without_descriptors),
+    ("ipc::without_privileges", without_privileges),
+    ("ipc::by_one_of_many_children", by_one_of_many_children),
     ("ipc::switched_off", switched_off),
     ("ipc::namespace_refused", namespace_refused),
     ("files::shown_where_asked_for", shown_where_asked_for),
@@ -70,6 +75,71 @@ fn of_another_process(workshop: &Workshop) -> Outcome {
     let _ = std::fs::remove_file(&path);
     there_before?;
     run(1)
+}
+
+/// The window begins where the body is entered, whatever else is looked at.
+fn without_descriptors(workshop: &Workshop) -> Outcome {
+    for name in ["a_file_in_its_place", "a_file_before_a_library_is_unloaded"] {
+        let (run, _, test) = one(workshop, "ipc", &["--no-fds"], name)?;
+        run.expect(2, &["1 IPC object left"])?;
+        if test.kernel.ipc.len() != 1 || test.kernel.ipc[0].kind != "POSIX shared memory" {
+            return Err(format!("{:?}", test.kernel.ipc));
+        }
+    }
+    Ok(())
+}
+
+/// Without `CAP_SYS_ADMIN` `fanotify` does not say who makes a file: another program does, or a note says that none does.
+fn without_privileges(workshop: &Workshop) -> Outcome {
+    let name = format!("/dev/shm/leakcheck-other-{}-alone", std::process::id());
+    let folder = tempfile::tempdir_in(workshop.path()).map_err(|problem| problem.to_string())?;
+    let json = folder.path().join("report.json").to_string_lossy().into_owned();
+    let run = |option: &[&str]| {
+        let options = ["leakcheck", "exec", "--json", json.as_str()];
+        let mut command = Command::new("setpriv");
+        command.args(["--inh-caps=-sys_admin", "--bounding-set=-sys_admin", "--"]);
+        command.arg(workshop.tool()?).args(options).args(option);
+        command.args(["--", "sh", "-c", &format!(": > {name}")]).current_dir("/");
+        let output = command.output().map_err(|problem| format!("{command:?}: {problem}"))?;
+        let run = Run::new(format!("{command:?}"), output);
+        let report = documents::json(json.as_str().into()).map_err(|_| run.describe())?;
+        let is_off = report.steering.checks_off.iter().any(|off| off.contains("POSIX shared memory"));
+        Ok::<_, String>((run, is_off, report.tests[0].kernel.ipc.len()))
+    };
+    let (seen, unseen) = (run(&[]), run(&["--no-fds"]));
+    // What is not seen is not removed.
+    let _ = std::fs::remove_file(&name);
+    let (seen, is_off, left) = seen?;
+    seen.expect(2, &["made by open"])?;
+    if is_off || left != 1 {
+        return Err(seen.describe());
+    }
+    let (unseen, is_off, left) = unseen?;
+    unseen.expect(0, &["the kernel does not tell who makes files in /dev/shm: EPERM"])?;
+    if is_off && left == 0 { Ok(()) } else { Err(unseen.describe()) }
+}
+
+/// What the first child has left is not forgotten for all that came after it. Where there was no room for all, what the last one
+/// has left is nobody's, and that is said.
+fn by_one_of_many_children(workshop: &Workshop) -> Outcome {
+    let name = format!("/dev/shm/leakcheck-other-{}-many", std::process::id());
+    let make = format!("(: > {name})");
+    // The kernel lets go of processes a little later than they end.
+    let many = "for i in 1 2 3 4 5 6 7 8 9 10; do for j in 1 2 3 4 5 6 7 8 9 10; do (:); (:); (:); (:); (:); done; \
+                sleep 0.1; done";
+    let full = "found no room, and somebody has left a file in /dev/shm; use --max-threads";
+    let (first, last) = (format!("{make}; {many}"), format!("{many}; {make}; sleep 0.2"));
+    for (entries, script, code, said) in [
+        ("256", &first, 2, "1 IPC object left"),
+        ("256", &last, 10, full),
+        ("2048", &last, 2, "1 IPC object left"),
+    ] {
+        let options = ["exec", "--no-fds", "--max-threads", entries, "--", "sh", "-c", script];
+        let run = workshop.run(&options, &[]);
+        let _ = std::fs::remove_file(&name);
+        run?.expect(code, &[said])?;
+    }
+    Ok(())
 }
 
 /// The reports say what was not looked at, and nothing else does.

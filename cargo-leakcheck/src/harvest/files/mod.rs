@@ -23,6 +23,13 @@ use compare::Compared;
 /// The kernel's function that allocates routes, which connections share.
 const ROUTES: &str = "dst_alloc";
 
+/// What is lost where descriptors were not listed at the beginning of the window. A body that was never entered is a loss of
+/// its own.
+fn not_listed(counters: &ProcessRecord) -> Option<Loss> {
+    let reason = "its thread was not stopped at the beginning of the test's body";
+    (counters[process::BODIES] > 0).then(|| Loss::Descriptors { reason: reason.into() })
+}
+
 /// The descriptors of a process that are its test's.
 pub struct Opened<'a> {
     files: &'a Files,
@@ -50,9 +57,12 @@ impl<'a> Opened<'a> {
         if !process.seeks.files {
             return None;
         }
-        // Those of children end with them. A body that was never entered is a loss of its own.
+        // Those of children end with them.
         process.held.as_ref()?;
-        let before = process.before.as_ref()?;
+        let Some(before) = &process.before else {
+            losses.extend(not_listed(counters));
+            return None;
+        };
         let lists = before.as_ref().map_err(Clone::clone).and_then(|it| Ok((it, files.open(process.pid)?)));
         let (before, open) = match lists {
             Ok(lists) => lists,
@@ -166,5 +176,18 @@ impl<'a> Opened<'a> {
             },
         );
         files.into_iter().zip(held).filter_map(|(file, bytes)| Some((file, bytes?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_without_a_list_is_a_loss() {
+        let mut counters = [0; process::WORDS];
+        assert_eq!(not_listed(&counters), None);
+        counters[process::BODIES] = 1;
+        assert!(matches!(not_listed(&counters), Some(Loss::Descriptors { .. })));
     }
 }

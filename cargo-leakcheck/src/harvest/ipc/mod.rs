@@ -78,15 +78,18 @@ impl Found {
         objects.extend(names::removed(process.pid, &calls));
         let kernel = steering.kernel();
         let mut is_unexplained = false;
-        if let Some(Ok(created)) = kernel.and_then(Kernel::created) {
+        if let Some(Ok(created)) = kernel.and_then(Kernel::created)
+            && let Some(begun_ns) = begun_ns(process, counters, losses)
+        {
             let started = kernel.and_then(|kernel| kernel.started()?.as_ref().ok());
-            let created = created.of(process.pid, process.begun_ns, started).unwrap_or_else(|reason| {
+            let unknown = counters[process::LOST_STARTED] + counters[process::LOST_ENDED];
+            let created = created.of(process.pid, begun_ns, started, unknown).unwrap_or_else(|reason| {
                 losses.push(Loss::Ipc { reason });
                 Vec::new()
             });
             let makes_seen = matches!(kernel.and_then(Kernel::files), Some(Ok(_)));
             for creation in created {
-                let object = names::removed_one(&creation.name, process.begun_ns);
+                let object = names::removed_one(&creation.name, begun_ns);
                 is_unexplained |= object.is_some() && creation.is_own && makes_seen && !process.sees.files;
                 objects.extend(object);
             }
@@ -115,6 +118,14 @@ impl Found {
         };
         self.objects.into_iter().map(describe).collect()
     }
+}
+
+/// When the window of a process began. Where that is not known although it did begin, it is a loss.
+fn begun_ns(process: &Process, counters: &ProcessRecord, losses: &mut Vec<Loss>) -> Option<u64> {
+    if process.begun_ns.is_none() && counters[process::BODIES] > 0 {
+        losses.push(Loss::Ipc { reason: "it is not known when the test's body was entered".into() });
+    }
+    process.begun_ns
 }
 
 /// Whether a process may have opened a file in its window, or have started somebody who has. Who makes a POSIX
