@@ -24,7 +24,6 @@ mod value;
 use std::ops::Range;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use fs_err as fs;
 
 pub use self::key::{KEYS, Key, Value};
 pub use self::layer::{Given, Layer, Origin};
@@ -57,6 +56,8 @@ pub struct Config {
     overrides: Vec<Override>,
     /// The root of the workspace that it is for.
     root: Option<Utf8PathBuf>,
+    /// That workspace's own files have some of it.
+    by_workspace: bool,
 }
 
 impl Config {
@@ -72,28 +73,31 @@ impl Config {
 
     fn load_of(options: &ConfigOptions, workspace: Option<&Utf8Path>) -> Result<Self> {
         let mut read: Vec<(String, Profiles)> = Vec::new();
-        let mut add = |path: &Utf8Path, tables: &[&str], must_be: bool| -> Result<()> {
-            let text = match fs::read_to_string(path) {
-                Ok(text) => text,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_be => return Ok(()),
-                Err(error) => return Err(Error::Config(format!("cannot read the configuration: {error}"))),
+        let mut add = |path: &Utf8Path, tables: &[&str], must_be: bool| -> Result<bool> {
+            let text = match read::text(path) {
+                Ok(Some(text)) => text,
+                Ok(None) if !must_be => return Ok(false),
+                Ok(None) => return Err(unreadable(&format!("{path}: no such file"))),
+                Err(problem) => return Err(unreadable(&problem.to_string())),
             };
             let shown = workspace.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path);
             let profiles = read::profiles(shown.as_str(), &text, tables).map_err(Error::Config)?;
-            if !profiles.is_empty() {
+            let says_something = !profiles.is_empty();
+            if says_something {
                 read.push((shown.to_string(), profiles));
             }
-            Ok(())
+            Ok(says_something)
         };
+        let mut by_workspace = false;
         match (&options.file, workspace) {
-            (Some(file), _) => add(file, &[], true)?,
-            (None, Some(root)) => add(&root.join(FILE), &[], false)?,
+            (Some(file), _) => drop(add(file, &[], true)?),
+            (None, Some(root)) => by_workspace = add(&root.join(FILE), &[], false)?,
             (None, None) => {}
         }
         if let Some(root) = workspace {
-            add(&root.join("Cargo.toml"), &["workspace", "metadata", "leakcheck"], false)?;
+            by_workspace |= add(&root.join("Cargo.toml"), &["workspace", "metadata", "leakcheck"], false)?;
         }
-        Self::choose(options, &read)
+        Ok(Self { by_workspace, ..Self::choose(options, &read)? })
     }
 
     /// The values of the profile that was asked for. What comes first in `read` comes before what follows.
@@ -141,7 +145,10 @@ impl Config {
         let mut layer = self.given.clone();
         layer::fill(&mut layer, &self.profile);
         // The command line goes before files, also where it asks for something that excludes theirs.
-        if self.given.contains_key(&Key::Retries) && !self.given.contains_key(&Key::MaxFail) {
+        let by_option = |key| self.given.get(&key).map(|given| &given.value);
+        if by_option(Key::Retries).is_some_and(|retries| *retries != Value::Number(0))
+            && by_option(Key::MaxFail).is_none()
+        {
             layer.remove(&Key::MaxFail);
         }
         layer
@@ -183,7 +190,7 @@ impl Config {
             return Ok(());
         }
         let other = Self::load_of(options, Some(root))?;
-        if other.files.is_empty() && self.files.is_empty() {
+        if !(other.by_workspace || self.by_workspace) {
             return Ok(());
         }
         let looked = self.root.as_ref().map_or("nowhere", |root| root.as_str());
@@ -199,7 +206,8 @@ impl Config {
     pub fn resolve(&self, options: &mut Options) -> Result<()> {
         let layer = self.of_run();
         if let Some(max_fail) = layer.get(&Key::MaxFail).filter(|_| !self.given.contains_key(&Key::MaxFail)) {
-            let layers = std::iter::once(&layer).chain(self.overrides.iter().map(|one| &one.values));
+            let overrides = self.overrides.iter().filter(|_| !self.given.contains_key(&Key::Retries));
+            let layers = std::iter::once(&layer).chain(overrides.map(|one| &one.values));
             let retries = layers.filter_map(|layer| layer.get(&Key::Retries));
             if let Some(retries) = retries.into_iter().find(|retries| retries.value != Value::Number(0)) {
                 let (max_fail, retries) = (&max_fail.origin, &retries.origin);
@@ -246,6 +254,10 @@ impl Config {
             apply::policy(&layer, options, test);
         }
     }
+}
+
+fn unreadable(problem: &str) -> Error {
+    Error::Config(format!("cannot read the configuration: {problem}"))
 }
 
 /// The name of a limit in a budget, and the limit, in the order of the keys.
