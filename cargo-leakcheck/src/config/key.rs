@@ -166,8 +166,22 @@ impl std::fmt::Display for Value {
         match self {
             Self::Number(number) => write!(f, "{number}"),
             Self::Switch(on) => write!(f, "{on}"),
-            Self::Reason(text) => write!(f, "{text:?}"),
-            Self::Time(time) => write!(f, "\"{time:?}\""),
+            Self::Reason(text) => {
+                let escaped = |character: char| match character {
+                    '"' | '\\' => format!("\\{character}"),
+                    // What is not to be seen.
+                    other if other.escape_debug().count() > 1 && other != '\'' => {
+                        format!("\\U{:08X}", u32::from(other))
+                    }
+                    other => other.to_string(),
+                };
+                write!(f, "\"{}\"", text.chars().map(escaped).collect::<String>())
+            }
+            Self::Time(time) if time.subsec_nanos() == 0 => write!(f, "\"{}s\"", time.as_secs()),
+            Self::Time(time) => {
+                let digits = format!("{}.{:09}", time.as_secs(), time.subsec_nanos());
+                write!(f, "\"{}s\"", digits.trim_end_matches('0'))
+            }
             Self::Count(Count::Lost) => f.write_str("\"lost\""),
             Self::Count(Count::Outstanding) => f.write_str("\"outstanding\""),
             Self::Recorder(Recorder::Auto) => f.write_str("\"auto\""),

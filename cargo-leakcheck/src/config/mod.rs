@@ -24,7 +24,6 @@ mod value;
 use std::ops::Range;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use fs_err as fs;
 
 pub use self::key::{KEYS, Key, Kind, Known, Value};
 pub use self::layer::{Given, Layer, Origin};
@@ -57,6 +56,8 @@ pub struct Config {
     overrides: Vec<Override>,
     /// The root of the workspace that it is for.
     root: Option<Utf8PathBuf>,
+    /// That workspace's own files have some of it.
+    by_workspace: bool,
 }
 
 impl Config {
@@ -72,28 +73,31 @@ impl Config {
 
     fn load_of(options: &ConfigOptions, workspace: Option<&Utf8Path>) -> Result<Self> {
         let mut read: Vec<(String, Profiles)> = Vec::new();
-        let mut add = |path: &Utf8Path, tables: &[&str], must_be: bool| -> Result<()> {
-            let text = match fs::read_to_string(path) {
-                Ok(text) => text,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_be => return Ok(()),
-                Err(error) => return Err(Error::Config(format!("cannot read the configuration: {error}"))),
+        let mut add = |path: &Utf8Path, tables: &[&str], must_be: bool| -> Result<bool> {
+            let text = match read::text(path) {
+                Ok(Some(text)) => text,
+                Ok(None) if !must_be => return Ok(false),
+                Ok(None) => return Err(unreadable(&format!("{path}: no such file"))),
+                Err(problem) => return Err(unreadable(&problem.to_string())),
             };
             let shown = workspace.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path);
             let profiles = read::profiles(shown.as_str(), &text, tables).map_err(Error::Config)?;
-            if !profiles.is_empty() {
+            let says_something = !profiles.is_empty();
+            if says_something {
                 read.push((shown.to_string(), profiles));
             }
-            Ok(())
+            Ok(says_something)
         };
+        let mut by_workspace = false;
         match (&options.file, workspace) {
-            (Some(file), _) => add(file, &[], true)?,
-            (None, Some(root)) => add(&root.join(FILE), &[], false)?,
+            (Some(file), _) => drop(add(file, &[], true)?),
+            (None, Some(root)) => by_workspace = add(&root.join(FILE), &[], false)?,
             (None, None) => {}
         }
         if let Some(root) = workspace {
-            add(&root.join("Cargo.toml"), &["workspace", "metadata", "leakcheck"], false)?;
+            by_workspace |= add(&root.join("Cargo.toml"), &["workspace", "metadata", "leakcheck"], false)?;
         }
-        Self::choose(options, &read)
+        Ok(Self { by_workspace, ..Self::choose(options, &read)? })
     }
 
     /// The values of the profile that was asked for. What comes first in `read` comes before what follows.
@@ -186,7 +190,7 @@ impl Config {
             return Ok(());
         }
         let other = Self::load_of(options, Some(root))?;
-        if other.files.is_empty() && self.files.is_empty() {
+        if !(other.by_workspace || self.by_workspace) {
             return Ok(());
         }
         let looked = self.root.as_ref().map_or("nowhere", |root| root.as_str());
@@ -202,7 +206,8 @@ impl Config {
     pub fn resolve(&self, options: &mut Options) -> Result<()> {
         let layer = self.of_run();
         if layer.contains_key(&Key::MaxFail) && !self.given.contains_key(&Key::MaxFail) {
-            let mut layers = std::iter::once(&layer).chain(self.overrides.iter().map(|one| &one.values));
+            let overrides = self.overrides.iter().filter(|_| !self.given.contains_key(&Key::Retries));
+            let mut layers = std::iter::once(&layer).chain(overrides.map(|one| &one.values));
             let retries = |layer: &&Layer| {
                 layer.get(&Key::Retries).is_some_and(|retries| retries.value != Value::Number(0))
             };
@@ -260,6 +265,10 @@ fn agrees(layer: &Layer) -> Result<()> {
 fn excluding((one, of): (Key, &Layer), (other, of_other): (Key, &Layer)) -> Error {
     let said = |key: Key, layer: &Layer| format!("`{}` ({})", layer::name(key), layer[&key].origin);
     Error::Config(format!("{} and {} exclude each other", said(one, of), said(other, of_other)))
+}
+
+fn unreadable(problem: &str) -> Error {
+    Error::Config(format!("cannot read the configuration: {problem}"))
 }
 
 /// The name of a limit in a budget, and the limit, in the order of the keys.

@@ -1,8 +1,12 @@
 //! A configuration file, or the part of a manifest that is one: from text to profiles.
 
 use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind, Result as Read};
 use std::ops::Range;
+use std::os::unix::fs::FileTypeExt as _;
 
+use camino::Utf8Path;
+use fs_err as fs;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -56,7 +60,30 @@ impl Place {
     }
 }
 
-/// Reads a file. `tables` leads to the configuration in it, from the outside in; without one of these there
+/// The text of a file; none where there is none.
+///
+/// # Errors
+/// It cannot be read, or not more than once: by the tool before and after it has its privileges, and by each runner.
+pub fn text(path: &Utf8Path) -> Read<Option<String>> {
+    let kind = match fs::metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        // A link that leads nowhere was to be a file.
+        Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => {
+            return Ok(None);
+        }
+        // Something else is called like the directory.
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let of_this_process = ["/dev/stdin", "/dev/fd", "/proc/self"].iter().any(|its| path.starts_with(its));
+    if of_this_process || kind.is_fifo() || kind.is_socket() {
+        let reason = "is no file that several processes can read, and they have to";
+        return Err(Error::other(format!("{path} {reason}")));
+    }
+    fs::read_to_string(path).map(Some)
+}
+
+/// Reads a file's text. `tables` leads to the configuration in it, from the outside in; without one of these there
 /// is none. `path` is how messages call the file.
 ///
 /// # Errors

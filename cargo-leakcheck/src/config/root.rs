@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 /// The root of the workspace that a directory, or a file in it, is in. None where there is no manifest; that is for
 /// cargo to say.
 pub fn of(start: &Utf8Path) -> Option<Utf8PathBuf> {
-    let start = &clean(start);
+    let start = &plain(start);
     let file = if start.is_file() {
         start.to_owned()
     } else {
@@ -49,10 +49,14 @@ fn place<'a>(manifest: &'a DeTable<'_>) -> Place<'a> {
     }
 }
 
-/// The directory, if its manifest is the root of a workspace; the inner value is none if that leaves the package out.
+/// The directory, if its manifest is the root of a workspace, or the root that it names; the inner value is none if it
+/// leaves the package out.
 fn of_members(directory: &Utf8Path, package: &Utf8Path) -> Option<Option<Utf8PathBuf>> {
     let text = fs::read_to_string(directory.join("Cargo.toml")).ok()?;
     let manifest = DeTable::parse(&text).ok()?;
+    if let Place::In(root) = place(manifest.get_ref()) {
+        return Some(Some(clean(&directory.join(root))));
+    }
     let workspace = manifest.get_ref().get("workspace")?.get_ref().as_table()?;
     let paths = |name: &str| -> Vec<Utf8PathBuf> {
         let paths = workspace.get(name).and_then(|paths| paths.get_ref().as_array());
@@ -65,17 +69,23 @@ fn of_members(directory: &Utf8Path, package: &Utf8Path) -> Option<Option<Utf8Pat
     Some((!is_left_out).then(|| directory.to_owned()))
 }
 
-/// The path without `.` and `..`, by its words only, as cargo does it.
-fn clean(path: &Utf8Path) -> Utf8PathBuf {
-    let mut clean = Utf8PathBuf::new();
+/// The path without `.` and `..` by its text, as cargo takes that of a manifest: a `..` takes away the link before it, and
+/// not what the link leads to.
+fn plain(path: &Utf8Path) -> Utf8PathBuf {
+    let mut plain = Utf8PathBuf::new();
     for component in path.components() {
         match component {
+            Utf8Component::ParentDir => drop(plain.pop()),
             Utf8Component::CurDir => {}
-            Utf8Component::ParentDir => drop(clean.pop()),
-            component => clean.push(component),
+            other => plain.push(other),
         }
     }
-    clean
+    plain
+}
+
+/// The path without links, `.` and `..`.
+fn clean(path: &Utf8Path) -> Utf8PathBuf {
+    path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]
@@ -93,13 +103,15 @@ mod tests {
         for (path, text) in [
             (
                 "all/Cargo.toml",
-                "[workspace]\nmembers = ['in', 'out/kept', '../far']\nexclude = ['out']\nresolver = '3'\n"
+                "[workspace]\nmembers = ['in', 'out/kept', '../far', '../far/below']\nexclude = ['out']\nresolver = '3'\n"
                     .to_owned(),
             ),
             ("all/in/Cargo.toml", package("in")),
             ("all/out/alone/Cargo.toml", package("alone")),
             ("all/out/kept/Cargo.toml", package("kept")),
             ("far/Cargo.toml", package("far") + "workspace = '../all'\n"),
+            ("far/below/Cargo.toml", package("below")),
+            ("other/Cargo.toml", package("other")),
         ] {
             let path = root.join(path);
             fs::create_dir_all(path.parent().unwrap().join("src/deep")).unwrap();
@@ -126,6 +138,8 @@ mod tests {
             ("all/out/alone", "all/out/alone"),
             ("all/out/kept/src", "all"),
             ("far/src", "all"),
+            ("far/below", "all"),
+            ("other", "other"),
         ] {
             let start = root.join(start);
             assert_eq!(of(&start), Some(root.join(expected)), "{start}");
@@ -137,5 +151,27 @@ mod tests {
         assert_eq!(of(&root.join("all/../all/out/alone")), Some(root.join("all/out/alone")));
         assert_eq!(of(&root.join("all/in/../out/alone/Cargo.toml")), Some(root.join("all/out/alone")));
         assert_eq!(of(&root), None);
+    }
+
+    /// From a workspace's directory to another package, also through a link: that a path has begun in the workspace says
+    /// nothing.
+    #[test]
+    fn a_manifest_is_where_its_path_leads() {
+        let (_directory, root) = workspace();
+        std::os::unix::fs::symlink(root.join("far/src"), root.join("all/link")).unwrap();
+        for (manifest, expected) in [
+            ("all/../other/Cargo.toml", "other"),
+            ("all/in/../../other/./Cargo.toml", "other"),
+            ("all/link/../in/Cargo.toml", "all"),
+            ("other/../all/in/Cargo.toml", "all"),
+        ] {
+            let manifest = root.join(manifest);
+            let mut command = Command::new(std::env::var("CARGO").unwrap());
+            command.args(["locate-project", "--workspace", "--message-format", "plain", "--manifest-path"]);
+            let output = command.arg(&manifest).output().unwrap();
+            let expected = root.join(expected);
+            assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), expected.join("Cargo.toml"));
+            assert_eq!(of(&manifest), Some(expected), "{manifest}");
+        }
     }
 }

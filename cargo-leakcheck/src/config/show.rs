@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::key::{KEYS, Known};
+use super::key::{KEYS, Known, Value};
 use super::layer::{self, Layer};
 use super::{Config, FILE, limits};
 use crate::model::{Budget, PlannedTest};
@@ -45,7 +45,7 @@ fn lines<'a>(layer: &Layer, attribute: &Budget, keys: impl Iterator<Item = &'a K
         .map(|known| {
             let own = limits.iter().find(|(key, _)| *key == known.key).map(|(_, limit)| limit.to_string());
             let reason = attribute.ignore.as_ref().filter(|_| known.name == "ignore");
-            let own = own.or_else(|| reason.map(|reason| format!("{reason:?}")));
+            let own = own.or_else(|| reason.map(|reason| Value::Reason(reason.clone()).to_string()));
             let (value, origin) = match (own, layer.get(&known.key)) {
                 (Some(value), _) => (value, "#[leak_budget]".to_owned()),
                 (None, Some(given)) => (given.value.to_string(), given.origin.to_string()),

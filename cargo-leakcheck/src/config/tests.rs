@@ -4,6 +4,7 @@ use super::*;
 use crate::options::{Count, Recorder};
 
 mod applied;
+mod found;
 
 const FILE_TEXT: &str = "\
 [profile.default]
@@ -158,6 +159,32 @@ fn every_key_is_read() {
         let text = format!("[profile.default]\n{} = {value}\n", known.name);
         let profiles = read::profiles("f", &text, &[]).unwrap_or_else(|error| panic!("{error}"));
         assert!(profiles["default"].values.contains_key(&known.key), "{text}");
+    }
+}
+
+/// What `show-config` prints can be put into a file, and comes to the same.
+#[test]
+fn what_is_shown_is_what_is_read() {
+    for (key, value) in [
+        (Key::Timeout, "'0.1ms'"),
+        (Key::Timeout, "'0.000000001'"),
+        (Key::Timeout, "'1.5m'"),
+        (Key::Timeout, "'90h'"),
+        (Key::Timeout, "9223372036854775807"),
+        (Key::Bytes, "'18446744073709551615 B'"),
+        (Key::Ignore, r#"'"\é'"#),
+        (Key::Ignore, r#""it's \u200B \U0001F41B \u202e""#),
+        (Key::Count, "'outstanding'"),
+        (Key::Recorder, "'uprobe'"),
+        (Key::Github, "'never'"),
+    ] {
+        let read = |value: &str| {
+            let text = format!("[profile.default]\n{} = {value}\n", layer::name(key));
+            let profiles = read::profiles("f", &text, &[]).unwrap_or_else(|error| panic!("{error}"));
+            profiles["default"].values[&key].value.clone()
+        };
+        let first = read(value);
+        assert_eq!(read(&first.to_string()), first, "{value}");
     }
 }
 

@@ -56,10 +56,10 @@ pub fn read(kind: Kind, value: &DeValue<'_>) -> Result<Value, String> {
         (Kind::Reason, DeValue::String(text)) => Ok(Value::Reason(text.clone().into_owned())),
         (Kind::Reason, other) => Err(format!("expected a string that says why, not {}", a(other))),
         (Kind::Time, DeValue::String(text)) => duration(text).map(Value::Time),
-        (Kind::Time, _) => match number("a time such as \"30s\" or a number of seconds")? {
-            0 => Err("must be more than 0".to_owned()),
-            seconds => Ok(Value::Time(Duration::from_secs(seconds))),
-        },
+        (Kind::Time, _) => {
+            let seconds = number("a time such as \"30s\" or a number of seconds")?;
+            duration(&seconds.to_string()).map(Value::Time)
+        }
         (Kind::Count, value) => match value.as_str() {
             Some("lost") => Ok(Value::Count(Count::Lost)),
             Some("outstanding") => Ok(Value::Count(Count::Outstanding)),

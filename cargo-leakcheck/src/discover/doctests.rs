@@ -1,7 +1,7 @@
 //! How many examples in documentation there are: rustdoc is asked, and runs none of them.
 //!
 //! It reads the whole library for that, and compiles examples of edition 2024, so the answer is kept until cargo builds
-//! the library anew.
+//! the library anew: unless there is code in it that only rustdoc sees (`#[cfg(doctest)]`), which cargo does not look at.
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,7 +18,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// The number of examples that would be tested, or why it is not known.
 pub fn count(doctests: &Doctests) -> Result<usize, String> {
-    let built = built(doctests);
+    let built = built(doctests).filter(|_| !sees_more(doctests));
     let kept = built.map(|built| (doctests.known.join(name(doctests)), built));
     if let Some(count) = kept.as_ref().and_then(|(path, built)| read(path, *built)) {
         return Ok(count);
@@ -51,6 +51,40 @@ fn built(doctests: &Doctests) -> Option<SystemTime> {
     paths.filter_map(|path| fs::metadata(path).ok()?.modified().ok()).max()
 }
 
+/// Whether rustdoc may see code that no build of the library does.
+fn sees_more(doctests: &Doctests) -> bool {
+    let source =
+        doctests.arguments.iter().filter_map(|argument| argument.to_str()).find(|it| it.ends_with(".rs"));
+    let Some(library) = source.map(|source| doctests.rustdoc.directory.join(source)) else { return true };
+    let mut folders: Vec<_> = library.parent().map(ToOwned::to_owned).into_iter().collect();
+    while let Some(folder) = folders.pop() {
+        // What others have built.
+        if folder.join("CACHEDIR.TAG").exists() {
+            continue;
+        }
+        for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_folder && !entry.file_name().starts_with('.') {
+                folders.push(entry.into_path());
+            } else if entry.path().extension() == Some("rs")
+                && fs::read(entry.path()).is_ok_and(|text| is_for_rustdoc(&String::from_utf8_lossy(&text)))
+            {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Whether `doctest` or, between brackets or commas, `doc` stands in a source.
+fn is_for_rustdoc(text: &str) -> bool {
+    text.contains("doctest")
+        || text.match_indices("doc").any(|(at, word)| {
+            let (before, after) = (text[..at].trim_end(), text[at + word.len()..].trim_start());
+            before.ends_with(['(', ',']) && after.starts_with([')', ','])
+        })
+}
+
 /// One for each way to ask.
 fn name(doctests: &Doctests) -> String {
     let mut hasher = DefaultHasher::new();
@@ -67,6 +101,12 @@ mod tests {
     fn library(directory: &tempfile::TempDir) -> Doctests {
         let path = |name: &str| Utf8PathBuf::try_from(directory.path().join(name)).unwrap();
         fs::write(path("lib.rlib"), "").unwrap();
+        fs::create_dir_all(path("src/inner")).unwrap();
+        fs::write(
+            path("src/inner/mod.rs"),
+            "#[doc(hidden)]\n#[cfg_attr(docsrs, doc(cfg(all())))]\npub mod a;\n",
+        )
+        .unwrap();
         let script = "echo >> asked; printf 'src/lib.rs - a (line 1): test\\nsrc/lib.rs - b (line 2): test\\n\\n2 tests\\n'";
         Doctests {
             rustdoc: TestBinary {
@@ -77,7 +117,7 @@ mod tests {
                 directory: path(""),
                 environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             },
-            arguments: ["-c", script, "sh", "--extern", &format!("p={}", path("lib.rlib"))]
+            arguments: ["-c", script, "sh", "--extern", &format!("p={}", path("lib.rlib")), "src/lib.rs"]
                 .map(Into::into)
                 .into(),
             known: path("known"),
@@ -97,6 +137,24 @@ mod tests {
         let library = fs::File::options().write(true).open(directory.path().join("lib.rlib")).unwrap();
         library.into_file().set_modified(later).unwrap();
         assert_eq!((count(&doctests), asked()), (Ok(2), 2));
+    }
+
+    /// Cargo does not know of the file that is included there.
+    #[test]
+    fn what_only_rustdoc_sees_is_asked_for_each_time() {
+        for source in [
+            "#[cfg(doctest)]\n#[doc = include_str!(\"../README.md\")]\nstruct Readme;\n",
+            "#[cfg(any(test, doc))]\nmod examples;\n",
+            "#![cfg_attr( doc, doc = include_str!(\"../README.md\"))]\n",
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let doctests = library(&directory);
+            fs::write(directory.path().join("src/inner/more.rs"), source).unwrap();
+            let asked = || fs::read_to_string(directory.path().join("asked")).unwrap().lines().count();
+            for times in 1..=2 {
+                assert_eq!((count(&doctests), asked()), (Ok(2), times), "{source}");
+            }
+        }
     }
 
     #[test]

@@ -154,6 +154,10 @@ fn an_end_after_failures_and_further_rounds_exclude_each_other() {
         "[profile.default]\nmax-fail = 3\n[[profile.default.overrides]]\nfilter = 'all()'\nretries = 2\n";
     assert!(resolved(by_override, &[]).is_err());
     assert_eq!(resolved("[profile.default]\nmax-fail = 3\nretries = 0\n", &[]).unwrap(), (Some(3), 0));
+    // What is as it would be anyway excludes nothing.
+    let none = [(Key::Retries, Value::Number(0))];
+    assert_eq!(resolved(both, &none).unwrap(), (Some(3), 0));
+    assert_eq!(resolved(by_override, &none).unwrap(), (Some(3), 0));
     // The command line says which.
     let retries = [(Key::Retries, Value::Number(5))];
     assert_eq!(resolved(both, &retries).unwrap(), (None, 5));
