@@ -26,7 +26,8 @@ impl Found {
 /// one-time initializer may have made it: that excuses only what was seen to come from one.
 pub fn take_over(first: &mut Left<Vec<Frame>>, second: Left<Vec<Frame>>, of_others: Vec<OfOthers>) {
     objects(&mut first.ipc, second.ipc);
-    let own = second.descriptors.into_iter().map(Found::Own);
+    // What duplicates of descriptors from before are is known of the first run's own.
+    let own = second.descriptors.into_iter().filter(|it| !is_duplicate(it)).map(Found::Own);
     let mut found: Vec<Found> = own.chain(of_others.into_iter().map(Found::OfOthers)).collect();
     let mut matched: Vec<Option<Found>> = first.descriptors.iter().map(|_| None).collect();
     // The surest first: the same numbers may be others in another run, as may paths and addresses.
@@ -74,20 +75,41 @@ pub fn take_over(first: &mut Left<Vec<Frame>>, second: Left<Vec<Frame>>, of_othe
     });
 }
 
+/// Whether its file was open before the test: the call makes no file.
+fn is_duplicate(of: &Opened) -> bool {
+    of.call.as_deref() == Some("dup")
+}
+
 fn seen(of: &Opened) -> (&str, &str, &[u32]) {
     (&of.kind, &of.description, &of.numbers)
 }
 
-/// Names of IPC objects may have a number in them that is another one in the second run.
-fn objects(first: &mut [IpcObject<Vec<Frame>>], second: Vec<IpcObject<Vec<Frame>>>) {
-    let is_same =
-        first.len() == second.len() && first.iter().zip(&second).all(|(one, other)| one.kind == other.kind);
-    if !is_same {
-        return;
+/// By their names first, which may have something in them that is different in each run: then the only one of a kind that is
+/// left is the only one there.
+fn objects(first: &mut [IpcObject<Vec<Frame>>], mut second: Vec<IpcObject<Vec<Frame>>>) {
+    let mut unmatched = Vec::new();
+    for object in first {
+        let is_it = |other: &IpcObject<_>| (&other.kind, &other.name) == (&object.kind, &object.name);
+        match second.iter().position(is_it) {
+            Some(place) => object.take_place(second.remove(place)),
+            None => unmatched.push(object),
+        }
     }
-    for (first, second) in first.iter_mut().zip(second) {
-        if first.call.is_none() {
-            (first.call, first.stack) = (second.call, second.stack);
+    let kinds: Vec<_> = unmatched.iter().map(|object| object.kind.clone()).collect();
+    for object in unmatched {
+        let mut of_kind = second.iter().enumerate().filter(|(_, other)| other.kind == object.kind);
+        let is_only = kinds.iter().filter(|kind| **kind == object.kind).count() == 1;
+        if let (true, Some((place, _)), None) = (is_only, of_kind.next(), of_kind.next()) {
+            object.take_place(second.remove(place));
+        }
+    }
+}
+
+impl IpcObject<Vec<Frame>> {
+    /// It was made where the other one was, if that was not seen.
+    fn take_place(&mut self, other: Self) {
+        if self.call.is_none() {
+            (self.call, self.stack) = (other.call, other.stack);
         }
     }
 }
@@ -171,8 +193,21 @@ mod tests {
         assert_eq!(taken(first, second, others), [one(4, "eventfd2"), one(7, "dup")]);
     }
 
+    /// `3` is the duplicate in the second run, and another file in the first one.
     #[test]
-    fn an_object_gets_the_call_of_the_one_in_its_place() {
+    fn a_duplicate_of_the_second_run_explains_nothing() {
+        let first = || vec![descriptor(&[3], "pipe", "", None)];
+        let duplicate = || descriptor(&[3], "pipe", "", Some("dup"));
+        assert_eq!(taken(first(), vec![duplicate()], vec![]), [one(3, "")]);
+        let second = vec![duplicate(), descriptor(&[4], "pipe", "[7]", Some("pipe2"))];
+        assert_eq!(taken(first(), second, vec![]), [one(3, "pipe2")]);
+    }
+
+    /// Names with the calls that have made them, after the second run.
+    fn objects_taken(
+        first: &[(&str, Option<&'static str>)],
+        second: &[(&str, &'static str)],
+    ) -> Vec<(String, Option<String>)> {
         let object = |name: &str, call: Option<&'static str>| IpcObject {
             kind: "POSIX shared memory".into(),
             name: crate::model::IpcName::Name(name.into()),
@@ -180,9 +215,44 @@ mod tests {
             call: call.map(Into::into),
             stack: call.map(|_| Vec::new()),
         };
-        let mut first = Left { ipc: vec![object("/1", None)], ..Left::default() };
-        let second = Left { ipc: vec![object("/2", Some("open"))], ..Left::default() };
-        take_over(&mut first, second, vec![]);
-        assert_eq!(first.ipc, [object("/1", Some("open"))]);
+        let ipc = first.iter().map(|(name, call)| object(name, *call)).collect();
+        let mut first = Left { ipc, ..Left::default() };
+        let ipc = second.iter().map(|(name, call)| object(name, Some(*call))).collect();
+        take_over(&mut first, Left { ipc, ..Left::default() }, vec![]);
+        let call = |it: &IpcObject<_>| it.call.as_ref().map(|call| call.to_string());
+        first.ipc.iter().map(|it| (it.name.to_string().replace('"', ""), call(it))).collect()
+    }
+
+    fn object(name: &str, call: Option<&str>) -> (String, Option<String>) {
+        (name.to_owned(), call.map(str::to_owned))
+    }
+
+    #[test]
+    fn an_object_gets_the_call_of_that_name_or_of_the_only_one_left() {
+        let (open, by_name) = (Some("open"), Some("shm_open"));
+        assert_eq!(objects_taken(&[("/1", None)], &[("/2", "open")]), [object("/1", open)]);
+        // In another order, and with one that was there in the second run only.
+        let found = objects_taken(
+            &[("/a", None), ("/b", None)],
+            &[("/b", "open"), ("/c", "openat"), ("/a", "shm_open")],
+        );
+        assert_eq!(found, [object("/a", by_name), object("/b", open)]);
+        // One is known by its name, and then there is only one left.
+        let found = objects_taken(&[("/3", None), ("/a", None)], &[("/a", "shm_open"), ("/9", "open")]);
+        assert_eq!(found, [object("/3", open), object("/a", by_name)]);
+        // One whose call is known is not the other one.
+        let found = objects_taken(&[("/a", by_name), ("/3", None)], &[("/a", "shm_open"), ("/9", "open")]);
+        assert_eq!(found, [object("/a", by_name), object("/3", open)]);
+    }
+
+    #[test]
+    fn which_of_several_objects_with_new_names_it_is_nobody_knows() {
+        let found = objects_taken(&[("/1", None), ("/2", None)], &[("/8", "open"), ("/9", "shm_open")]);
+        assert_eq!(found, [object("/1", None), object("/2", None)]);
+        assert_eq!(objects_taken(&[("/1", None)], &[("/8", "open"), ("/9", "open")]), [object("/1", None)]);
+        assert_eq!(
+            objects_taken(&[("/1", None), ("/2", None)], &[("/8", "open")]),
+            [object("/1", None), object("/2", None)]
+        );
     }
 }
