@@ -1,6 +1,6 @@
-//! Where a test has opened what it leaves, where a second run of it has told that.
+//! Where a test has opened what it leaves, and freed first what it frees twice, where a second run of it has told that.
 
-use crate::model::{Descriptor, Frame, IpcObject, Left};
+use crate::model::{Descriptor, Finding, FindingKind, Frame, IpcObject, Left, Measure};
 use crate::snapshot::OfOthers;
 
 type Opened = Descriptor<Vec<Frame>>;
@@ -84,6 +84,37 @@ fn seen(of: &Opened) -> (&str, &str, &[u32]) {
     (&of.kind, &of.description, &of.numbers)
 }
 
+/// Takes over where blocks were freed first from a second run's double frees: of the same block, as its place of allocation
+/// tells, at the same place. Where the runs have different numbers of them, nobody knows which are the same.
+pub fn frees(first: &mut Vec<Finding<Vec<Frame>>>, second: Vec<Finding<Vec<Frame>>>) {
+    let mut told = Vec::new();
+    first.retain(|free| {
+        let is_same = |seen: &&Finding<Vec<Frame>>| {
+            (seen.kind, &seen.process) == (free.kind, &free.process)
+                && is_place(&seen.stack, &free.stack)
+                && is_place(&seen.before.allocated, &free.before.allocated)
+        };
+        if free.kind != FindingKind::DoubleFree || free.before.freed.is_some() {
+            return true;
+        }
+        let same: Vec<_> = second.iter().filter(is_same).cloned().collect();
+        let all = same.iter().fold(Measure::default(), |sum, it| sum + it.measure);
+        let is_told = all == free.measure;
+        if is_told {
+            told.extend(same);
+        }
+        !is_told
+    });
+    first.extend(told);
+}
+
+/// Whether two call stacks are the same: addresses in modules are in both runs.
+fn is_place(one: &Option<Vec<Frame>>, other: &Option<Vec<Frame>>) -> bool {
+    let place = |frame: &Frame| (frame.module.clone(), frame.address, frame.inlined);
+    let all = |stack: &Option<Vec<Frame>>| Some(stack.as_ref()?.iter().map(place).collect::<Vec<_>>());
+    all(one) == all(other)
+}
+
 /// By their names first, which may have something in them that is different in each run: then the only one of a kind that is
 /// left is the only one there.
 fn objects(first: &mut [IpcObject<Vec<Frame>>], mut second: Vec<IpcObject<Vec<Frame>>>) {
@@ -117,6 +148,7 @@ impl IpcObject<Vec<Frame>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::Before;
 
     fn descriptor(numbers: &[u32], kind: &'static str, description: &str, call: Option<&str>) -> Opened {
         Descriptor {
@@ -254,5 +286,35 @@ mod tests {
             objects_taken(&[("/1", None), ("/2", None)], &[("/8", "open")]),
             [object("/1", None), object("/2", None)]
         );
+    }
+
+    fn double_free(at: u64, allocated: u64, freed: Option<u64>, blocks: u64) -> Finding<Vec<Frame>> {
+        let stack = |address| vec![Frame { module: Some("/t".into()), address, ..Frame::default() }];
+        Finding {
+            kind: FindingKind::DoubleFree,
+            measure: Measure { bytes: 0, blocks },
+            stack: Some(stack(at)),
+            below: Measure::default(),
+            held_by: None,
+            before: Before { allocated: Some(stack(allocated)), freed: freed.map(stack) },
+            process: None,
+        }
+    }
+
+    #[test]
+    fn the_same_double_free_tells_where_it_was_freed_first() {
+        let told = |mut first, second: &[_]| {
+            frees(&mut first, second.to_vec());
+            first
+        };
+        let (seen, unseen) =
+            (|blocks| double_free(1, 2, Some(3), blocks), |blocks| double_free(1, 2, None, blocks));
+        let other = double_free(9, 2, Some(4), 1);
+        assert_eq!(told(vec![unseen(1)], &[other.clone(), seen(1)]), [seen(1)]);
+        assert_eq!(told(vec![unseen(1)], std::slice::from_ref(&other)), [unseen(1)]);
+        // The one was freed here, the other there.
+        let there = double_free(1, 2, Some(5), 1);
+        assert_eq!(told(vec![unseen(2)], &[seen(1), there.clone()]), [seen(1), there]);
+        assert_eq!(told(vec![unseen(1)], &[seen(2)]), [unseen(1)]);
     }
 }
