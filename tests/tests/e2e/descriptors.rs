@@ -1,16 +1,11 @@
 //! Descriptors that are left open, beyond what the fixture `descriptors` shows.
 
-use std::process::Stdio;
-use std::time::{Duration, Instant};
-
 use leakcheck_tests::report::Test;
 use leakcheck_tests::tool::{Run, Workshop};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use crate::exec::exec_with;
 use crate::fixtures::Desk;
-use crate::{NamedTrial, Outcome, processes};
+use crate::{NamedTrial, Outcome};
 
 /// Name and body of each trial.
 pub const TRIALS: &[NamedTrial] = &[
@@ -25,7 +20,6 @@ pub const TRIALS: &[NamedTrial] = &[
     ("descriptors::alone_as_recorded_from_the_start", alone_as_recorded_from_the_start),
     ("descriptors::left_in_the_first_run_only", left_in_the_first_run_only),
     ("descriptors::a_second_run_that_hangs", a_second_run_that_hangs),
-    ("descriptors::signals_reach_the_second_run", signals_reach_the_second_run),
     ("descriptors::what_may_be_left_runs_once", what_may_be_left_runs_once),
     ("descriptors::two_runs_are_one_test", two_runs_are_one_test),
     ("descriptors::switched_off", switched_off),
@@ -227,34 +221,6 @@ fn a_second_run_that_hangs(workshop: &Workshop) -> Outcome {
         true => run.expect(2, &["1 descriptor left open (budget 0)", "opened at: not seen"]),
         false => Err(run.describe()),
     }
-}
-
-/// A single test that has its streams gets the tool's signals, in both of its runs.
-fn signals_reach_the_second_run(workshop: &Workshop) -> Outcome {
-    for signal in [Signal::SIGUSR1, Signal::SIGQUIT] {
-        let desk = Desk::new(workshop, "descriptors")?;
-        let manifest = workshop.fixtures().join("Cargo.toml");
-        let target = workshop.target_dir();
-        let place = ["--manifest-path", manifest.as_str(), "--target-dir", target.as_str()];
-        let test = ["-p", "descriptors", "--no-capture", "waits_for_its_first_run"];
-        let mut command = workshop.command(&[&place[..], &test].concat())?;
-        command.env("LEAKCHECK_FIXTURE_LOCK", desk.file(""));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let tool = command.spawn().map_err(|problem| format!("{command:?}: {problem}"))?;
-        let waits = || desk.file("waits").exists();
-        let waiting = processes::wait_for("the second run", Duration::from_secs(120), waits);
-        let sent = Instant::now();
-        // It has ended by itself if this fails.
-        let _ = kill(Pid::from_raw(tool.id().cast_signed()), signal);
-        let output = tool.wait_with_output().map_err(|problem| problem.to_string())?;
-        let run = Run::new(format!("{command:?}"), output);
-        waiting.map_err(|problem| format!("{problem}\n{}", run.describe()))?;
-        run.expect(2, &["1 descriptor left open (budget 0)", "opened at: not seen"])?;
-        if sent.elapsed() > Duration::from_secs(20) {
-            return Err(format!("{signal} has not ended it\n{}", run.describe()));
-        }
-    }
-    Ok(())
 }
 
 /// Where a budget allows what is left, nobody asks where it was opened, unless that is seen anyway.
