@@ -84,8 +84,7 @@ impl PlannedTest {
     /// from ending, so it has a time of its own, by what the first one has taken.
     pub fn quiet(&self, run: &TraceOptions, first: Duration) -> Self {
         let trace = self.trace(run);
-        let time = SECOND_RUN.max(first.saturating_mul(10));
-        let timeout = Some(trace.timeout.map_or(time, |timeout| timeout.min(time)));
+        let timeout = Some(limit_of_second_run(trace.timeout, first));
         let policy = Some(Arc::new(Policy { trace: TraceOptions { timeout, ..trace.clone() } }));
         Self { stdio: Stdio::Captured, policy, ..self.clone() }
     }
@@ -172,4 +171,25 @@ pub struct Ran<T> {
     pub allocators: Vec<String>,
     /// What is known of its memory.
     pub memory: T,
+}
+
+/// How long a second run may take, by the test's own time limit and what the first run took.
+fn limit_of_second_run(timeout: Option<Duration>, first: Duration) -> Duration {
+    let limit = SECOND_RUN.max(first.saturating_mul(10));
+    timeout.map_or(limit, |timeout| timeout.min(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_run_has_a_time_limit_by_the_first() {
+        let limit = |timeout: Option<u64>, first| {
+            limit_of_second_run(timeout.map(Duration::from_secs), Duration::from_secs(first)).as_secs()
+        };
+        assert_eq!([limit(None, 0), limit(None, 3), limit(None, 40)], [30, 30, 400]);
+        assert_eq!([limit(Some(60), 40), limit(Some(60), 1), limit(Some(2), 1)], [60, 30, 2]);
+        assert_eq!(limit_of_second_run(None, Duration::MAX), Duration::MAX);
+    }
 }
