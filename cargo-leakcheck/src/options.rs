@@ -49,8 +49,6 @@ pub struct ConfigOptions {
 pub struct Policy {
     /// How it is traced. What is of the whole run is as there.
     pub trace: TraceOptions,
-    /// How it is judged.
-    pub judge: JudgeOptions,
 }
 
 /// What to do.

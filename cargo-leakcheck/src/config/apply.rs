@@ -121,9 +121,9 @@ pub fn own(budget: &mut Budget, key: Key) -> Option<&mut Option<u64>> {
 
 /// Gives a test what it has otherwise than the run, whose options these are.
 pub fn policy(layer: &Layer, options: &Options, test: &mut PlannedTest) {
-    let mut policy = Policy { trace: options.trace.clone(), judge: options.judge };
+    let mut policy = Policy { trace: options.trace.clone() };
     trace(layer, &mut policy.trace);
-    judge(layer, &mut policy.judge);
+    judge(layer, &mut test.judge);
     test.policy = Some(Arc::new(policy));
 }
 

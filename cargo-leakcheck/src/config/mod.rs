@@ -248,6 +248,7 @@ impl Config {
     pub fn settle(&self, test: &mut PlannedTest, means: &[bool], options: &Options) {
         let layer = self.of_test(means);
         apply::budget(&layer, &mut test.budget);
+        test.judge = options.judge;
         // Where there are overrides, the run is set up for all of them.
         if !self.overrides.is_empty() {
             apply::policy(&layer, options, test);

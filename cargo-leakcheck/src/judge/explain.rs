@@ -1,6 +1,6 @@
-//! Where a test has opened what it leaves, where a second run of it has told that.
+//! Where a test has opened what it leaves, and freed first what it frees twice, where a second run of it has told that.
 
-use crate::model::{Descriptor, Frame, IpcObject, Left};
+use crate::model::{Descriptor, Finding, FindingKind, Frame, IpcObject, Left, Measure};
 use crate::snapshot::OfOthers;
 
 type Opened = Descriptor<Vec<Frame>>;
@@ -26,7 +26,8 @@ impl Found {
 /// one-time initializer may have made it: that excuses only what was seen to come from one.
 pub fn take_over(first: &mut Left<Vec<Frame>>, second: Left<Vec<Frame>>, of_others: Vec<OfOthers>) {
     objects(&mut first.ipc, second.ipc);
-    let own = second.descriptors.into_iter().map(Found::Own);
+    // What duplicates of descriptors from before are is known of the first run's own.
+    let own = second.descriptors.into_iter().filter(|it| !is_duplicate(it)).map(Found::Own);
     let mut found: Vec<Found> = own.chain(of_others.into_iter().map(Found::OfOthers)).collect();
     let mut matched: Vec<Option<Found>> = first.descriptors.iter().map(|_| None).collect();
     // The surest first: the same numbers may be others in another run, as may paths and addresses.
@@ -74,20 +75,72 @@ pub fn take_over(first: &mut Left<Vec<Frame>>, second: Left<Vec<Frame>>, of_othe
     });
 }
 
+/// Whether its file was open before the test: the call makes no file.
+fn is_duplicate(of: &Opened) -> bool {
+    of.call.as_deref() == Some("dup")
+}
+
 fn seen(of: &Opened) -> (&str, &str, &[u32]) {
     (&of.kind, &of.description, &of.numbers)
 }
 
-/// Names of IPC objects may have a number in them that is another one in the second run.
-fn objects(first: &mut [IpcObject<Vec<Frame>>], second: Vec<IpcObject<Vec<Frame>>>) {
-    let is_same =
-        first.len() == second.len() && first.iter().zip(&second).all(|(one, other)| one.kind == other.kind);
-    if !is_same {
-        return;
+/// Takes over where blocks were freed first from a second run's double frees: of the same block, as its place of allocation
+/// tells, at the same place. Where the runs have different numbers of them, nobody knows which are the same.
+pub fn frees(first: &mut Vec<Finding<Vec<Frame>>>, second: Vec<Finding<Vec<Frame>>>) {
+    let mut told = Vec::new();
+    first.retain(|free| {
+        let is_same = |seen: &&Finding<Vec<Frame>>| {
+            (seen.kind, &seen.process) == (free.kind, &free.process)
+                && is_place(&seen.stack, &free.stack)
+                && is_place(&seen.before.allocated, &free.before.allocated)
+        };
+        if free.kind != FindingKind::DoubleFree || free.before.freed.is_some() {
+            return true;
+        }
+        let same: Vec<_> = second.iter().filter(is_same).cloned().collect();
+        let all = same.iter().fold(Measure::default(), |sum, it| sum + it.measure);
+        let is_told = all == free.measure;
+        if is_told {
+            told.extend(same);
+        }
+        !is_told
+    });
+    first.extend(told);
+}
+
+/// Whether two call stacks are the same: addresses in modules are in both runs.
+fn is_place(one: &Option<Vec<Frame>>, other: &Option<Vec<Frame>>) -> bool {
+    let place = |frame: &Frame| (frame.module.clone(), frame.address, frame.inlined);
+    let all = |stack: &Option<Vec<Frame>>| Some(stack.as_ref()?.iter().map(place).collect::<Vec<_>>());
+    all(one) == all(other)
+}
+
+/// By their names first, which may have something in them that is different in each run: then the only one of a kind that is
+/// left is the only one there.
+fn objects(first: &mut [IpcObject<Vec<Frame>>], mut second: Vec<IpcObject<Vec<Frame>>>) {
+    let mut unmatched = Vec::new();
+    for object in first {
+        let is_it = |other: &IpcObject<_>| (&other.kind, &other.name) == (&object.kind, &object.name);
+        match second.iter().position(is_it) {
+            Some(place) => object.take_place(second.remove(place)),
+            None => unmatched.push(object),
+        }
     }
-    for (first, second) in first.iter_mut().zip(second) {
-        if first.call.is_none() {
-            (first.call, first.stack) = (second.call, second.stack);
+    let kinds: Vec<_> = unmatched.iter().map(|object| object.kind.clone()).collect();
+    for object in unmatched {
+        let mut of_kind = second.iter().enumerate().filter(|(_, other)| other.kind == object.kind);
+        let is_only = kinds.iter().filter(|kind| **kind == object.kind).count() == 1;
+        if let (true, Some((place, _)), None) = (is_only, of_kind.next(), of_kind.next()) {
+            object.take_place(second.remove(place));
+        }
+    }
+}
+
+impl IpcObject<Vec<Frame>> {
+    /// It was made where the other one was, if that was not seen.
+    fn take_place(&mut self, other: Self) {
+        if self.call.is_none() {
+            (self.call, self.stack) = (other.call, other.stack);
         }
     }
 }
@@ -95,6 +148,7 @@ fn objects(first: &mut [IpcObject<Vec<Frame>>], second: Vec<IpcObject<Vec<Frame>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::Before;
 
     fn descriptor(numbers: &[u32], kind: &'static str, description: &str, call: Option<&str>) -> Opened {
         Descriptor {
@@ -171,8 +225,21 @@ mod tests {
         assert_eq!(taken(first, second, others), [one(4, "eventfd2"), one(7, "dup")]);
     }
 
+    /// `3` is the duplicate in the second run, and another file in the first one.
     #[test]
-    fn an_object_gets_the_call_of_the_one_in_its_place() {
+    fn a_duplicate_of_the_second_run_explains_nothing() {
+        let first = || vec![descriptor(&[3], "pipe", "", None)];
+        let duplicate = || descriptor(&[3], "pipe", "", Some("dup"));
+        assert_eq!(taken(first(), vec![duplicate()], vec![]), [one(3, "")]);
+        let second = vec![duplicate(), descriptor(&[4], "pipe", "[7]", Some("pipe2"))];
+        assert_eq!(taken(first(), second, vec![]), [one(3, "pipe2")]);
+    }
+
+    /// Names with the calls that have made them, after the second run.
+    fn objects_taken(
+        first: &[(&str, Option<&'static str>)],
+        second: &[(&str, &'static str)],
+    ) -> Vec<(String, Option<String>)> {
         let object = |name: &str, call: Option<&'static str>| IpcObject {
             kind: "POSIX shared memory".into(),
             name: crate::model::IpcName::Name(name.into()),
@@ -180,9 +247,74 @@ mod tests {
             call: call.map(Into::into),
             stack: call.map(|_| Vec::new()),
         };
-        let mut first = Left { ipc: vec![object("/1", None)], ..Left::default() };
-        let second = Left { ipc: vec![object("/2", Some("open"))], ..Left::default() };
-        take_over(&mut first, second, vec![]);
-        assert_eq!(first.ipc, [object("/1", Some("open"))]);
+        let ipc = first.iter().map(|(name, call)| object(name, *call)).collect();
+        let mut first = Left { ipc, ..Left::default() };
+        let ipc = second.iter().map(|(name, call)| object(name, Some(*call))).collect();
+        take_over(&mut first, Left { ipc, ..Left::default() }, vec![]);
+        let call = |it: &IpcObject<_>| it.call.as_ref().map(|call| call.to_string());
+        first.ipc.iter().map(|it| (it.name.to_string().replace('"', ""), call(it))).collect()
+    }
+
+    fn object(name: &str, call: Option<&str>) -> (String, Option<String>) {
+        (name.to_owned(), call.map(str::to_owned))
+    }
+
+    #[test]
+    fn an_object_gets_the_call_of_that_name_or_of_the_only_one_left() {
+        let (open, by_name) = (Some("open"), Some("shm_open"));
+        assert_eq!(objects_taken(&[("/1", None)], &[("/2", "open")]), [object("/1", open)]);
+        // In another order, and with one that was there in the second run only.
+        let found = objects_taken(
+            &[("/a", None), ("/b", None)],
+            &[("/b", "open"), ("/c", "openat"), ("/a", "shm_open")],
+        );
+        assert_eq!(found, [object("/a", by_name), object("/b", open)]);
+        // One is known by its name, and then there is only one left.
+        let found = objects_taken(&[("/3", None), ("/a", None)], &[("/a", "shm_open"), ("/9", "open")]);
+        assert_eq!(found, [object("/3", open), object("/a", by_name)]);
+        // One whose call is known is not the other one.
+        let found = objects_taken(&[("/a", by_name), ("/3", None)], &[("/a", "shm_open"), ("/9", "open")]);
+        assert_eq!(found, [object("/a", by_name), object("/3", open)]);
+    }
+
+    #[test]
+    fn which_of_several_objects_with_new_names_it_is_nobody_knows() {
+        let found = objects_taken(&[("/1", None), ("/2", None)], &[("/8", "open"), ("/9", "shm_open")]);
+        assert_eq!(found, [object("/1", None), object("/2", None)]);
+        assert_eq!(objects_taken(&[("/1", None)], &[("/8", "open"), ("/9", "open")]), [object("/1", None)]);
+        assert_eq!(
+            objects_taken(&[("/1", None), ("/2", None)], &[("/8", "open")]),
+            [object("/1", None), object("/2", None)]
+        );
+    }
+
+    fn double_free(at: u64, allocated: u64, freed: Option<u64>, blocks: u64) -> Finding<Vec<Frame>> {
+        let stack = |address| vec![Frame { module: Some("/t".into()), address, ..Frame::default() }];
+        Finding {
+            kind: FindingKind::DoubleFree,
+            measure: Measure { bytes: 0, blocks },
+            stack: Some(stack(at)),
+            below: Measure::default(),
+            held_by: None,
+            before: Before { allocated: Some(stack(allocated)), freed: freed.map(stack) },
+            process: None,
+        }
+    }
+
+    #[test]
+    fn the_same_double_free_tells_where_it_was_freed_first() {
+        let told = |mut first, second: &[_]| {
+            frees(&mut first, second.to_vec());
+            first
+        };
+        let (seen, unseen) =
+            (|blocks| double_free(1, 2, Some(3), blocks), |blocks| double_free(1, 2, None, blocks));
+        let other = double_free(9, 2, Some(4), 1);
+        assert_eq!(told(vec![unseen(1)], &[other.clone(), seen(1)]), [seen(1)]);
+        assert_eq!(told(vec![unseen(1)], std::slice::from_ref(&other)), [unseen(1)]);
+        // The one was freed here, the other there.
+        let there = double_free(1, 2, Some(5), 1);
+        assert_eq!(told(vec![unseen(2)], &[seen(1), there.clone()]), [seen(1), there]);
+        assert_eq!(told(vec![unseen(1)], &[seen(2)]), [unseen(1)]);
     }
 }

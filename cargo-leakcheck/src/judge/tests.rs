@@ -259,6 +259,7 @@ pub(super) fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> Check
         should_panic: false,
         stdio: Stdio::Captured,
         attempt: 1,
+        judge: crate::options::JudgeOptions::default(),
         policy: None,
     };
     let (totals, losses) = (Totals::default(), Vec::new());

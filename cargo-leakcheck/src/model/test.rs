@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::{Budget, RecordedBy, TestBinary};
 use crate::options::{JudgeOptions, Policy, TraceOptions};
 
+/// How much time a second run has at least.
+const SECOND_RUN: Duration = Duration::from_secs(30);
+
 /// Which part of a binary a test is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TestName {
@@ -64,6 +67,8 @@ pub struct PlannedTest {
     pub stdio: Stdio,
     /// Which attempt at it this is, from 1.
     pub attempt: u32,
+    /// How it is judged, as it was given by the options: see [`judging`](Self::judging).
+    pub judge: JudgeOptions,
     /// What it has otherwise than the run.
     pub policy: Option<Arc<Policy>>,
 }
@@ -75,9 +80,13 @@ impl PlannedTest {
         matches!(self.stdio, Stdio::Passed | Stdio::PassedToStderr)
     }
 
-    /// The same test, for a run that nobody is to see.
-    pub fn quiet(&self) -> Self {
-        Self { stdio: Stdio::Captured, ..self.clone() }
+    /// The same test, for a second run that nobody is to see. What can be done only once (a port, a lock file) may keep it
+    /// from ending, so it has a time of its own, by what the first one has taken.
+    pub fn quiet(&self, run: &TraceOptions, first: Duration) -> Self {
+        let trace = self.trace(run);
+        let timeout = Some(limit_of_second_run(trace.timeout, first));
+        let policy = Some(Arc::new(Policy { trace: TraceOptions { timeout, ..trace.clone() } }));
+        Self { stdio: Stdio::Captured, policy, ..self.clone() }
     }
 
     /// How it is traced in a run with these options.
@@ -90,9 +99,23 @@ impl PlannedTest {
         self.policy.as_ref().is_none_or(|policy| is(&policy.trace))
     }
 
-    /// How it is judged in a run with these options.
-    pub fn judge<'a>(&'a self, run: &'a JudgeOptions) -> &'a JudgeOptions {
-        self.policy.as_ref().map_or(run, |policy| &policy.judge)
+    /// How it is judged.
+    pub fn judging(&self) -> JudgeOptions {
+        // A program may have descriptors until it ends, as it may have blocks that it can still reach.
+        let none = (self.window == Window::TestBody).then_some(0);
+        let judge = self.judge;
+        JudgeOptions { fds: judge.fds.or(none), children: judge.children.or(none), ..judge }
+    }
+
+    /// Whether a second run of it is worth its time, by how the first one has ended: its verdict counts then, and it is no
+    /// program of the user's own choice.
+    pub fn may_run_twice(&self, outcome: &Outcome) -> bool {
+        let counts = match outcome {
+            Outcome::Passed => true,
+            Outcome::Failed { .. } => self.judge.count_failed,
+            Outcome::Signalled { .. } | Outcome::TimedOut | Outcome::NotStarted { .. } => false,
+        };
+        counts && !self.is_program() && self.budget.ignore.is_none()
     }
 }
 
@@ -148,4 +171,25 @@ pub struct Ran<T> {
     pub allocators: Vec<String>,
     /// What is known of its memory.
     pub memory: T,
+}
+
+/// How long a second run may take, by the test's own time limit and what the first run took.
+fn limit_of_second_run(timeout: Option<Duration>, first: Duration) -> Duration {
+    let limit = SECOND_RUN.max(first.saturating_mul(10));
+    timeout.map_or(limit, |timeout| timeout.min(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_run_has_a_time_limit_by_the_first() {
+        let limit = |timeout: Option<u64>, first| {
+            limit_of_second_run(timeout.map(Duration::from_secs), Duration::from_secs(first)).as_secs()
+        };
+        assert_eq!([limit(None, 0), limit(None, 3), limit(None, 40)], [30, 30, 400]);
+        assert_eq!([limit(Some(60), 40), limit(Some(60), 1), limit(Some(2), 1)], [60, 30, 2]);
+        assert_eq!(limit_of_second_run(None, Duration::MAX), Duration::MAX);
+    }
 }

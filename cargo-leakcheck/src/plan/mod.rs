@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use crate::discover::{Discovered, TestCase, Tests};
 use crate::error::Result;
 use crate::model::{Budget, PlannedTest, Stdio, Target, TestBinary, TestName, Window};
-use crate::options::{Ignored, Selection};
+use crate::options::{Ignored, JudgeOptions, Selection};
 
 pub use identity::own_code;
 pub use list::print;
@@ -97,6 +97,7 @@ fn add(
                     should_panic: false,
                     stdio: Stdio::Captured,
                     attempt: 1,
+                    judge: JudgeOptions::default(),
                     policy: None,
                 });
             }
@@ -118,6 +119,7 @@ fn add(
         should_panic: false,
         stdio: Stdio::Captured,
         attempt: 1,
+        judge: JudgeOptions::default(),
         policy: None,
     }));
     Ok(())

@@ -13,7 +13,7 @@ use super::identity::{self, Identity};
 use crate::discover::is_libtest;
 use crate::error::{Error, Result};
 use crate::model::{Budget, PlannedTest, Stdio, TestBinary, TestName, Window};
-use crate::options::{Asked, ExecOptions, Selection};
+use crate::options::{Asked, ExecOptions, JudgeOptions, Selection};
 
 /// What a call of `exec` comes to.
 #[derive(Clone, Debug)]
@@ -54,9 +54,19 @@ pub fn called(options: &ExecOptions, stdio: Stdio) -> Result<Called> {
         let attempt = identity::attempt(&options.environment);
         let arguments = arguments.to_vec();
         let binary = Arc::new(binary);
-        let (should_panic, policy) = (false, None);
-        let test =
-            PlannedTest { binary, name, arguments, window, budget, should_panic, stdio, attempt, policy };
+        let (should_panic, judge, policy) = (false, JudgeOptions::default(), None);
+        let test = PlannedTest {
+            binary,
+            name,
+            arguments,
+            window,
+            budget,
+            should_panic,
+            stdio,
+            attempt,
+            judge,
+            policy,
+        };
         Called::One(Box::new(test))
     };
     if options.runner && identity::is_in_setup_script(&options.environment) {

@@ -40,6 +40,7 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
             should_panic: false,
             stdio: Stdio::Captured,
             attempt: 1,
+            judge: crate::options::JudgeOptions::default(),
             policy: None,
         },
         outcome,

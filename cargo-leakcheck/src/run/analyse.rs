@@ -5,8 +5,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::judge::weigh;
-use crate::model::{CheckedTest, Finding, Frame, Judged, Left, OwnCode, PlannedTest, Ran, TestName, Window};
-use crate::options::{JudgeOptions, Options};
+use crate::model::{CheckedTest, Finding, Frame, Judged, Left, OwnCode, PlannedTest, Ran, TestName};
+use crate::options::Options;
 use crate::progress::Progress;
 use crate::snapshot::{Loss, Snapshot};
 use crate::symbolize::Symbolizer;
@@ -49,7 +49,7 @@ pub fn analyse(
                 if let Some((_, first)) = first.filter(|(_, first)| first.outcome == traced.ran.outcome) {
                     let second = symbolizer.explain_left(&traced.ran.memory);
                     weigh::take_over(&mut first.memory.left.descriptors, second.descriptors);
-                    let how = judging(&first.test, options);
+                    let how = first.test.judging();
                     judge::judge_again(first, &how);
                 }
             }
@@ -74,9 +74,18 @@ fn examine(
     test.should_panic |= is_should_panic(&test, &output.stdout);
     let files = memory.files.take();
     let Explained { mut findings, mut left, mut losses } = explain(memory, symbolizer, options, progress);
-    if let Some(second) = second {
-        let seen = symbolizer.explain_left(&second);
-        judge::explain::take_over(&mut left, seen, second.of_others);
+    let second = second.map(|second| (second.ran.memory, second.children));
+    let mut frees = Vec::new();
+    let children = second.map(|(memory, children)| {
+        let seen = symbolizer.explain_left(&memory);
+        frees = symbolizer.explain(&memory, classify::classify(&memory));
+        judge::explain::take_over(&mut left, seen, memory.of_others);
+        children
+    });
+    for Child { process, snapshot } in children.into_iter().flatten() {
+        let process: Arc<str> = own.shown(&process).into();
+        let seen = symbolizer.explain(&snapshot, classify::classify(&snapshot));
+        frees.extend(seen.into_iter().map(|it| Finding { process: Some(process.clone()), ..it }));
     }
     for Child { process, snapshot } in traced.children {
         let process: Arc<str> = own.shown(&process).into();
@@ -87,20 +96,13 @@ fn examine(
         let loss = |loss| Loss::Child { process: process.clone(), loss: Box::new(loss) };
         losses.extend(child.losses.into_iter().map(loss));
     }
+    judge::explain::frees(&mut findings, frees);
     findings.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
-    let how = judging(&test, options);
+    let how = test.judging();
     let panics = test.should_panic;
     let memory = judge::judge(&test.budget, &outcome, panics, findings, left, losses, &how);
     let memory = Judged { files, ..memory };
     Ran { test, outcome, duration, output, recorded_by, allocators, memory }
-}
-
-/// How a test is judged.
-fn judging(test: &PlannedTest, options: &Options) -> JudgeOptions {
-    // A program may have descriptors until it ends, as it may have blocks that it can still reach.
-    let none = (test.window == Window::TestBody).then_some(0);
-    let judge = *test.judge(&options.judge);
-    JudgeOptions { fds: judge.fds.or(none), children: judge.children.or(none), ..judge }
 }
 
 /// What is known of one process.

@@ -7,7 +7,7 @@ use super::prepare::Prepared;
 use super::steering::Steering;
 use super::{Event, Traced};
 use crate::error::Result;
-use crate::model::{Outcome, PlannedTest, RecordedBy};
+use crate::model::{PlannedTest, RecordedBy};
 use crate::options::{Recorder, TraceOptions};
 use crate::snapshot::Loss;
 use crate::sys::Interrupts;
@@ -17,8 +17,8 @@ pub fn reason(traced: &Traced) -> Option<&'static str> {
     let children = traced.children.iter().map(|child| &child.snapshot);
     let losses = std::iter::once(&traced.ran.memory).chain(children).flat_map(|of| &of.losses);
     let reasons: Option<Vec<_>> = losses.map(Loss::passes_ledger).collect();
-    let may = !traced.ran.test.is_program() && !traced.interrupted;
-    reasons?.first().copied().filter(|_| may && traced.ran.outcome == Outcome::Passed)
+    let may = !traced.interrupted && traced.ran.test.may_run_twice(&traced.ran.outcome);
+    reasons?.first().copied().filter(|_| may)
 }
 
 /// Runs tests once more, and tells `sink` of each: of its second run, or of the first one if that is all
@@ -36,7 +36,8 @@ pub fn run(
     sink: &mut dyn FnMut(Event),
 ) -> Result<bool> {
     let options = TraceOptions { recorder: Recorder::Uprobe, ..options.clone() };
-    let tests: Vec<PlannedTest> = first.iter().map(|traced| traced.ran.test.quiet()).collect();
+    let tests: Vec<PlannedTest> =
+        first.iter().map(|it| it.ran.test.quiet(&options, it.ran.duration)).collect();
     let numbers: Vec<usize> = first.iter().map(|traced| traced.number).collect();
     let mut first: Vec<Option<Traced>> = first.into_iter().map(Some).collect();
     let prepared = interrupts.watch(|| {
@@ -84,7 +85,7 @@ pub mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Output, Ran, Stdio, TestBinary, TestName, Window};
+    use crate::model::{Outcome, Output, Ran, Stdio, TestBinary, TestName, Window};
     use crate::snapshot::Snapshot;
 
     /// A test that has run.
@@ -106,6 +107,7 @@ pub mod tests {
             should_panic: false,
             stdio: Stdio::Captured,
             attempt: 1,
+            judge: crate::options::JudgeOptions::default(),
             policy: None,
         };
         let memory = Snapshot { losses, ..Snapshot::default() };
@@ -129,11 +131,19 @@ pub mod tests {
     }
 
     #[test]
-    fn a_program_and_a_failed_test_run_once() {
-        let mut program = traced(Outcome::Passed, vec![Loss::LookedUp]);
-        program.ran.test.stdio = Stdio::Passed;
-        assert_eq!(reason(&program), None);
-        assert_eq!(reason(&traced(Outcome::Failed { code: 101 }, vec![Loss::LookedUp])), None);
+    fn what_has_no_verdict_that_counts_runs_once() {
+        let of = |outcome, change: fn(&mut PlannedTest)| {
+            let mut traced = traced(outcome, vec![Loss::LookedUp]);
+            change(&mut traced.ran.test);
+            reason(&traced).is_some()
+        };
+        let failed = Outcome::Failed { code: 101 };
+        assert!(of(Outcome::Passed, |_| {}));
+        assert!(!of(Outcome::Passed, |test| test.stdio = Stdio::Passed));
+        assert!(!of(Outcome::Passed, |test| test.budget.ignore = Some("why".into())));
+        assert!(!of(failed.clone(), |_| {}));
+        assert!(of(failed, |test| test.judge.count_failed = true));
+        assert!(!of(Outcome::TimedOut, |test| test.judge.count_failed = true));
     }
 
     #[test]

@@ -59,6 +59,7 @@ pub(crate) use steering::Steering;
 
 pub use follow::block_signals;
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -112,8 +113,9 @@ pub struct Traced {
     pub ran: Ran<Snapshot>,
     /// Its children that were followed, in the order they ended.
     pub children: Vec<Child>,
-    /// What was seen when it was run once more, to tell where it has opened what it leaves: without blocks.
-    pub second: Option<Box<Snapshot>>,
+    /// What was seen when it was run once more, to tell where it has opened what it leaves or freed a block first: without
+    /// blocks.
+    pub second: Option<Box<Traced>>,
 }
 
 /// A child of a test that was followed.
@@ -250,7 +252,7 @@ pub fn run(
             for (binary, because) in prepared.passing() {
                 sink(Event::ByUprobe { binary: binary.to_owned(), because: because.to_owned() });
             }
-            let (mut passing, mut left) = (Vec::new(), Vec::new());
+            let (mut passing, mut left) = (Vec::new(), BTreeMap::new());
             let weighs = weigh::is_possible(&steering, options);
             let mut sift = |event| match event {
                 Event::Finished(traced)
@@ -263,7 +265,7 @@ pub fn run(
                         && weighs
                         && weigh::may_run_twice(traced)
                     {
-                        left.push(traced.number);
+                        left.insert(traced.number, traced.ran.duration);
                     }
                     sink(event);
                 }
@@ -272,11 +274,11 @@ pub fn run(
                 .and_then(|follower| follower.run(tests));
             if matches!(ended, Ok(false)) && !left.is_empty() {
                 let (wanted, answer) = sync_channel(1);
-                sink(Event::Weigh { numbers: left, wanted });
+                sink(Event::Weigh { numbers: left.keys().copied().collect(), wanted });
                 // Without an answer nobody is there any more.
                 let numbers = answer.recv().unwrap_or_default();
                 if !numbers.is_empty() {
-                    let again = (tests, &numbers[..]);
+                    let again = (tests, &numbers[..], &left);
                     ended = weigh::run(&mut steering, &prepared, again, options, interrupts, sink);
                 }
             }

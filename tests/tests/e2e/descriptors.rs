@@ -19,6 +19,8 @@ pub const TRIALS: &[NamedTrial] = &[
     ("descriptors::nothing_attached_without_need", nothing_attached_without_need),
     ("descriptors::alone_as_recorded_from_the_start", alone_as_recorded_from_the_start),
     ("descriptors::left_in_the_first_run_only", left_in_the_first_run_only),
+    ("descriptors::a_second_run_that_hangs", a_second_run_that_hangs),
+    ("descriptors::what_may_be_left_runs_once", what_may_be_left_runs_once),
     ("descriptors::two_runs_are_one_test", two_runs_are_one_test),
     ("descriptors::switched_off", switched_off),
 ];
@@ -164,7 +166,6 @@ fn alone_as_recorded_from_the_start(workshop: &Workshop) -> Outcome {
                 "reopened_at_the_same_address",
                 "standard_output_put_back",
                 "tcp_pair",
-                "within_the_budget",
             ],
         ),
         ("ipc", &["a_file_in_its_place", "a_file_in_its_place_by_a_program", "posix_memory_by_a_child"]),
@@ -207,6 +208,34 @@ fn left_in_the_first_run_only(workshop: &Workshop) -> Outcome {
         (None, None) => run.expect(2, &["1 descriptor left open (budget 0)", "opened at: not seen"]),
         _ => Err(format!("{open:?}")),
     }
+}
+
+/// The verdict is that of its first run, also where no time limit is given.
+fn a_second_run_that_hangs(workshop: &Workshop) -> Outcome {
+    let desk = Desk::new(workshop, "descriptors")?;
+    let folder = desk.file("");
+    let variables = [("LEAKCHECK_FIXTURE_LOCK".to_owned(), folder.to_string())];
+    let (run, report) = desk.run(workshop, &["waits_for_its_first_run"], &variables)?;
+    expect(&run, &report.tests[0], 2, "leaks", 1)?;
+    match report.tests[0].outcome == "passed" && folder.join("waits").exists() {
+        true => run.expect(2, &["1 descriptor left open (budget 0)", "opened at: not seen"]),
+        false => Err(run.describe()),
+    }
+}
+
+/// Where a budget allows what is left, nobody asks where it was opened, unless that is seen anyway.
+fn what_may_be_left_runs_once(workshop: &Workshop) -> Outcome {
+    let test = ["within_the_budget", "--", "--exact"];
+    for (options, call) in [(&[][..], None), (&["--kernel-report"], Some("openat"))] {
+        let options = [options, &test].concat();
+        let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
+        expect(&run, &report.tests[0], 0, "clean", 1)?;
+        let found = report.tests[0].kernel.descriptors[0].call.as_deref();
+        if found != call {
+            return Err(format!("{found:?} instead of {call:?}\n{}", run.describe()));
+        }
+    }
+    Ok(())
 }
 
 /// What runs once more is one test in every report, and writes once for each attempt.

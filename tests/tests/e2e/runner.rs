@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leakcheck_tests::report::Report;
 use leakcheck_tests::tool::{Run, Workshop};
@@ -19,6 +19,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("runner::no_tests_are_no_failure", no_tests_are_no_failure),
     ("runner::other_programs_are_untouched", other_programs_are_untouched),
     ("runner::signals_are_handed_on", signals_are_handed_on),
+    ("runner::signals_reach_the_second_run", signals_reach_the_second_run),
     ("runner::nextest", nextest),
     ("runner::nextest_wrapper_script", nextest_wrapper_script),
     ("runner::cargo_test", cargo_test),
@@ -144,6 +145,32 @@ fn signals_are_handed_on(workshop: &Workshop) -> Outcome {
         true => Ok(()),
         false => Err(format!("{status}, {sent:?}, {:?}", fs_err::read_to_string(&log))),
     }
+}
+
+/// A single test that has its streams gets the tool's signals, in both of its runs.
+fn signals_reach_the_second_run(workshop: &Workshop) -> Outcome {
+    let binary = binary(workshop, "descriptors")?;
+    for signal in [Signal::SIGUSR1, Signal::SIGQUIT] {
+        let desk = Desk::new(workshop, "descriptors")?;
+        let test = [binary.as_str(), "waits_for_its_first_run", "--exact", "--nocapture"];
+        let mut command = workshop.command(&[&["exec", "--runner", "--"][..], &test].concat())?;
+        command.env("LEAKCHECK_FIXTURE_LOCK", desk.file(""));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let tool = command.spawn().map_err(|problem| format!("{command:?}: {problem}"))?;
+        let waits = || desk.file("waits").exists();
+        let waiting = processes::wait_for("the second run", Duration::from_secs(120), waits);
+        let sent = Instant::now();
+        // It has ended by itself if this fails.
+        let _ = kill(Pid::from_raw(tool.id().cast_signed()), signal);
+        let output = tool.wait_with_output().map_err(|problem| problem.to_string())?;
+        let run = Run::new(format!("{command:?}"), output);
+        waiting.map_err(|problem| format!("{problem}\n{}", run.describe()))?;
+        run.expect(2, &["1 descriptor left open (budget 0)", "opened at: not seen"])?;
+        if sent.elapsed() > Duration::from_secs(20) {
+            return Err(format!("{signal} has not ended it\n{}", run.describe()));
+        }
+    }
+    Ok(())
 }
 
 /// Arguments for `cargo nextest run` on a package, whose summary names each test that failed.

@@ -184,6 +184,7 @@ fn test(read: Test) -> Result<CheckedTest, String> {
         should_panic: false,
         stdio: Stdio::Captured,
         attempt: read.attempt.unwrap_or(1),
+        judge: crate::options::JudgeOptions::default(),
         policy: None,
     };
     let memory = Judged {

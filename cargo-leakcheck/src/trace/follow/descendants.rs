@@ -116,7 +116,8 @@ impl Follower<'_> {
             return;
         };
         let trace = test.map_or(self.options, |test| test.test().trace(self.options));
-        let notes_frees = trace.free_stacks || test.is_some_and(|test| self.again.contains_key(&test.number));
+        let again = test.and_then(|test| self.again.get(&test.number));
+        let notes_frees = trace.free_stacks || again.is_some_and(|again| again.frees);
         // What it leaves running is the test's, as whose child it is looked for.
         let seeks = Seeks { left: false, ..Seeks::of(trace) };
         let ledger = self.prepared.ledger(coverage);

@@ -17,11 +17,11 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
+use super::Event;
 use super::prepare::Prepared;
 use super::process::{Phase, Process, Seeks, Turn};
 use super::running::Running;
 use super::steering::Steering;
-use super::{Event, Traced};
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, Stdio, Window};
 use crate::options::TraceOptions;
@@ -54,7 +54,7 @@ pub struct Follower<'a> {
     /// Tests that are still to be run, by their places in the plan.
     queue: VecDeque<usize>,
     /// Tests that are run once more, with how they went first.
-    again: HashMap<usize, Traced>,
+    again: HashMap<usize, twice::Again>,
     /// The kernel's objects are recorded as long as some of those run.
     weighs: bool,
     interrupted: bool,
@@ -133,8 +133,8 @@ impl<'a> Follower<'a> {
                 self.end_others();
                 // What tests have left behind outside of their process groups has become ours.
                 self.interrupts.end_children(Instant::now());
-                for (_, first) in std::mem::take(&mut self.again) {
-                    (self.sink)(Event::Finished(Box::new(first)));
+                for (_, again) in std::mem::take(&mut self.again) {
+                    (self.sink)(Event::Finished(Box::new(again.first)));
                 }
                 return Ok(self.interrupted);
             }
@@ -150,18 +150,19 @@ impl<'a> Follower<'a> {
     }
 
     fn start(&mut self, number: usize, test: &PlannedTest) -> Result<()> {
-        let again = self.again.contains_key(&number);
+        let again = self.again.get(&number);
         let trace = test.trace(self.options);
         // One that may not be run once more for it, or takes long.
         if test.window == Window::Process && trace.descriptors {
             self.steering.start_files();
         }
         // What it writes has been handed on already.
-        let quiet = again.then(|| test.quiet());
+        let quiet = again.map(|again| test.quiet(self.options, again.first.ran.duration));
+        let (is_first, notes_frees) = (again.is_none(), again.is_some_and(|again| again.frees));
         let (running, process) = Running::start(
             (number, quiet.as_ref().unwrap_or(test)),
             self.turns,
-            again || trace.free_stacks,
+            notes_frees || trace.free_stacks,
             self.prepared,
             self.steering,
             &self.spawner,
@@ -182,7 +183,7 @@ impl<'a> Follower<'a> {
         };
         // On an error the child, without the byte it waits for, ends by itself when its pipe is closed.
         seize(pid, options).map_err(|errno| Error::Ptrace { reason: errno.into() }).and_then(release)?;
-        if !again {
+        if is_first {
             (self.sink)(Event::Started { number });
         }
         self.owners.insert(pid, pid);
@@ -242,9 +243,14 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Whether signals to the tool are for what it runs: a program, or a single test, that has its streams too.
+    /// Whether signals to the tool are for what it runs: a program, or a single test, that has its streams too. In a second
+    /// run it has none, and is the same test all the same.
     fn hands_on(&self) -> bool {
-        let stands_for = |test: &Running| !test.has_ended() && test.stdio() != Stdio::Captured;
+        let stdio = |test: &Running| {
+            let again = self.again.get(&test.number);
+            again.map_or(test.stdio(), |again| again.first.ran.test.stdio)
+        };
+        let stands_for = |test: &Running| !test.has_ended() && stdio(test) != Stdio::Captured;
         self.queue.is_empty() && self.tests.len() == 1 && self.tests.values().all(stands_for)
     }
 
