@@ -288,6 +288,6 @@ impl Follower<'_> {
             }
             None => traced,
         };
-        (self.sink)(Event::Finished(Box::new(result)));
+        self.tell(Event::Finished(Box::new(result)));
     }
 }
