@@ -16,6 +16,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("stream::list", list),
     ("stream::alone", alone),
     ("stream::read_late", read_late),
+    ("stream::unwritten", unwritten),
 ];
 
 /// The events of a run, each with its kind.
@@ -110,6 +111,27 @@ fn alone(workshop: &Workshop) -> Outcome {
     for other in [&["--no-capture"][..], &["--json", "-"], &["--", "--nocapture"]] {
         let run = workshop.run(&[&["--message-format", "json"], other].concat(), &[])?;
         run.expect(11, &["both write to standard output"])?;
+    }
+    Ok(())
+}
+
+/// Who wants events and has no room for them is told; who does not read on is not.
+fn unwritten(workshop: &Workshop) -> Outcome {
+    let manifest = workshop.fixtures().join("Cargo.toml");
+    let target = workshop.target_dir();
+    let fixed = ["--manifest-path", manifest.as_str(), "--target-dir", target.as_str(), "-p", "clean"];
+    let run = |first: &[&str], stdout: Stdio| -> Result<Run, String> {
+        let mut command = workshop.command(&[first, &fixed, &["--message-format", "json"]].concat())?;
+        let child = command.stdout(stdout).stderr(Stdio::piped()).spawn();
+        let output = child.and_then(std::process::Child::wait_with_output);
+        Ok(Run::new(format!("{command:?}"), output.map_err(|problem| problem.to_string())?))
+    };
+    for first in [&[][..], &["list"]] {
+        let full = std::fs::File::create("/dev/full").map_err(|problem| problem.to_string())?;
+        run(first, full.into())?.expect(11, &["writing events", "No space left"])?;
+        let (reader, writer) = std::io::pipe().map_err(|problem| problem.to_string())?;
+        drop(reader);
+        run(first, writer.into())?.expect(0, &[])?;
     }
     Ok(())
 }
