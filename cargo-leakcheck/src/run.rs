@@ -109,9 +109,10 @@ pub fn run(begun: Begun) -> Result<Exit> {
             progress.print(&format!("note: {note}\n"));
         }
     }
-    voice.stream.run_finished(&run);
+    let said = voice.stream.run_finished(&run);
     files.write(&run, &view)?;
     results.map_or(Ok(()), |results| results.write(&run, &view))?;
+    said?;
     // What stopped the run comes last: what had been found before is not lost.
     failure.map_or(Ok(run.exit), Err)
 }

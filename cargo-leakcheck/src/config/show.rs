@@ -2,10 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::key::{KEYS, Known, Value};
-use super::layer::{self, Layer};
+use super::key::{KEYS, Key, Known, Value};
+use super::layer::{self, Given, Layer};
 use super::{Config, FILE, limits};
 use crate::model::{Budget, PlannedTest};
+use crate::options::Count;
+
+/// A test that has any of these is none of those that `count` is for.
+const LIMITS_OF_BLOCKS: [Key; 5] =
+    [Key::Bytes, Key::Blocks, Key::ReachableBytes, Key::ReachableBlocks, Key::OutstandingBytes];
 
 /// What applies to all tests of a run, and the overrides for some.
 pub fn explain_run(config: &Config) -> String {
@@ -41,6 +46,20 @@ pub fn explain_test(config: &Config, test: &PlannedTest, means: &[bool]) -> Stri
 /// `name = value  # origin`, in columns.
 fn lines<'a>(layer: &Layer, attribute: &Budget, keys: impl Iterator<Item = &'a Known>) -> String {
     let limits = limits(attribute);
+    let is_set = |key: &Key| layer.contains_key(key) || limits.iter().any(|(own, _)| own == key);
+    let counts_all =
+        layer.get(&Key::Count).is_some_and(|given| given.value == Value::Count(Count::Outstanding));
+    // As the judge takes them.
+    let any_limit = LIMITS_OF_BLOCKS.iter().any(is_set);
+    let default = |known: &Known| match known.key {
+        Key::Bytes if is_set(&Key::Blocks) || counts_all && !any_limit => "no limit",
+        Key::OutstandingBytes if counts_all && !any_limit => "0",
+        _ => known.default,
+    };
+    let origin = |key: Key, given: &Given| match key {
+        Key::Count if counts_all && any_limit => format!("{}, without effect beside limits", given.origin),
+        _ => given.origin.to_string(),
+    };
     let rows: Vec<(String, String)> = keys
         .map(|known| {
             let own = limits.iter().find(|(key, _)| *key == known.key).map(|(_, limit)| limit.to_string());
@@ -48,8 +67,8 @@ fn lines<'a>(layer: &Layer, attribute: &Budget, keys: impl Iterator<Item = &'a K
             let own = own.or_else(|| reason.map(|reason| Value::Reason(reason.clone()).to_string()));
             let (value, origin) = match (own, layer.get(&known.key)) {
                 (Some(value), _) => (value, "#[leak_budget]".to_owned()),
-                (None, Some(given)) => (given.value.to_string(), given.origin.to_string()),
-                (None, None) => (known.default.to_owned(), "default".to_owned()),
+                (None, Some(given)) => (given.value.to_string(), origin(known.key, given)),
+                (None, None) => (default(known).to_owned(), "default".to_owned()),
             };
             (format!("{} = {value}", known.name), origin)
         })

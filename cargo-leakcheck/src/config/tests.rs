@@ -257,6 +257,36 @@ fn inheritance_has_an_end() {
     }
 }
 
+/// What no file sets is what the judge takes then, and that depends on what it does set.
+#[test]
+fn defaults_are_those_of_the_judge() {
+    let (none, zero) = ("no limit", "0");
+    for (text, bytes, outstanding, count) in [
+        ("", zero, none, "default"),
+        ("blocks = 3", none, none, "default"),
+        ("reachable-bytes = 3", zero, none, "default"),
+        ("count = 'outstanding'", none, zero, "f:2, profile default"),
+        (
+            "count = 'outstanding'\nreachable-bytes = 3",
+            zero,
+            none,
+            "f:2, profile default, without effect beside limits",
+        ),
+        ("count = 'outstanding'\nfds = 3", none, zero, "f:2, profile default"),
+    ] {
+        let profiles = read::profiles("f", &format!("[profile.default]\n{text}\n"), &[]).unwrap();
+        let config = Config::choose(&options("default"), &[("f".to_owned(), profiles)]).unwrap();
+        let shown = explain_run(&config);
+        let line = |name: &str| {
+            let line = shown.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = ")).unwrap();
+            line.split_once('#').map(|(value, origin)| (value.trim(), origin.trim())).unwrap()
+        };
+        let expected = [(bytes, "default"), (outstanding, "default")];
+        assert_eq!([line("bytes"), line("outstanding-bytes")], expected, "{text}");
+        assert_eq!(line("count").1, count, "{text}");
+    }
+}
+
 #[test]
 fn the_explanation_names_each_origin() {
     let shown = explain_run(&config("ci"));

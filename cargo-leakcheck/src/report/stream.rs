@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 use std::sync::Mutex;
 
 use serde::Serialize;
 
 use super::json::{self, Document, Limits, Test};
 use super::{Run, View};
+use crate::error::{Error, Result};
 use crate::model::{CheckedTest, PlannedTest};
 
 /// Name and version of the format.
@@ -26,6 +27,8 @@ pub struct Stream {
 struct Said {
     hasher: RandomState,
     tests: HashMap<(String, String), u64>,
+    /// Why nothing more can be said.
+    stopped: Option<io::Error>,
 }
 
 #[derive(Serialize)]
@@ -78,22 +81,50 @@ impl Stream {
         let mut said = said.lock().expect("nobody panics while it is held");
         let hash = said.hasher.hash_one(&line);
         if said.tests.insert(key, hash) != Some(hash) {
-            write(&line);
+            said.write(&line);
         }
     }
 
     /// The run has ended. What has become of tests since they ended is said first: that they were run again, and what
     /// a second run has told of them.
-    pub fn run_finished(&self, run: &Run) {
+    ///
+    /// # Errors
+    /// As [`Self::end`].
+    pub fn run_finished(self, run: &Run) -> Result<()> {
         if self.said.is_some() {
             run.tests.iter().for_each(|test| self.test_finished(test));
         }
         self.say(|| Event::RunFinished(Box::new(json::document(run, None))));
+        self.end()
+    }
+
+    /// There is no more to say.
+    ///
+    /// # Errors
+    /// Something could not be written, and there still was somebody to read it.
+    pub fn end(self) -> Result<()> {
+        let stopped = self.said.and_then(|said| said.into_inner().expect("nobody panics").stopped);
+        match stopped {
+            Some(source) if source.kind() != ErrorKind::BrokenPipe => {
+                Err(Error::System { call: "writing events".to_owned(), source })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn say<'a>(&self, event: impl FnOnce() -> Event<'a>) {
-        if self.said.is_some() {
-            write(&line(&event()));
+        if let Some(said) = &self.said {
+            said.lock().expect("nobody panics while it is held").write(&line(&event()));
+        }
+    }
+}
+
+impl Said {
+    /// Behind a line that is not whole there comes no other. That there is nobody to write for must not end the tests.
+    fn write(&mut self, line: &[u8]) {
+        if self.stopped.is_none() {
+            let mut stdout = io::stdout().lock();
+            self.stopped = stdout.write_all(line).and_then(|()| stdout.flush()).err();
         }
     }
 }
@@ -102,12 +133,6 @@ fn line(event: &Event<'_>) -> Vec<u8> {
     let mut line = serde_json::to_vec(event).expect("plain data has a JSON form");
     line.push(b'\n');
     line
-}
-
-fn write(line: &[u8]) {
-    let mut stdout = std::io::stdout().lock();
-    // Nobody may be listening any more; that must not end the tests.
-    let _ = stdout.write_all(line).and_then(|()| stdout.flush());
 }
 
 #[cfg(test)]

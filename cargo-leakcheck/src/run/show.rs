@@ -17,6 +17,7 @@ pub fn list(job: &Job, options: &Options) -> Result<Exit> {
     if options.report.stream {
         let stream = Stream::new(true, view(job.own.clone(), options));
         job.tests.iter().for_each(|test| stream.test_listed(test));
+        stream.end()?;
     } else {
         print("the list", |out| plan::print(&job.tests, out))?;
     }

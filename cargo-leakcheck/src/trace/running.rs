@@ -34,6 +34,8 @@ pub struct Running {
     pub streams: [Capture; 2],
     /// When it was started.
     pub start: Instant,
+    /// How long nobody was there to let it go on from a stop.
+    pub kept_waiting: Duration,
     /// How its own process has ended, and after which time.
     ended: Option<(Outcome, Duration)>,
     test: PlannedTest,
@@ -90,6 +92,7 @@ impl Running {
             timed_out: false,
             streams,
             start: Instant::now(),
+            kept_waiting: Duration::ZERO,
             ended: None,
             test: test.clone(),
             recorded_by: coverage.as_ref().ok().map(|libraries| libraries.recorded_by.clone()),

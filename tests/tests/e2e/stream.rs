@@ -1,16 +1,23 @@
 //! Events on standard output, against the report of the same run.
 
 use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::time::Duration;
 
-use leakcheck_tests::tool::{Run, Workshop};
+use leakcheck_tests::tool::{Run, Workshop, open_to_all};
 use serde_json::Value;
 
 use crate::fixtures::Desk;
 use crate::{NamedTrial, Outcome};
 
 /// Name and body of each trial.
-pub const TRIALS: &[NamedTrial] =
-    &[("stream::agrees_with_report", agrees_with_report), ("stream::list", list), ("stream::alone", alone)];
+pub const TRIALS: &[NamedTrial] = &[
+    ("stream::agrees_with_report", agrees_with_report),
+    ("stream::list", list),
+    ("stream::alone", alone),
+    ("stream::read_late", read_late),
+    ("stream::unwritten", unwritten),
+];
 
 /// The events of a run, each with its kind.
 fn events(run: &Run) -> Result<Vec<(String, Value)>, String> {
@@ -106,4 +113,68 @@ fn alone(workshop: &Workshop) -> Outcome {
         run.expect(11, &["both write to standard output"])?;
     }
     Ok(())
+}
+
+/// Who wants events and has no room for them is told; who does not read on is not.
+fn unwritten(workshop: &Workshop) -> Outcome {
+    let manifest = workshop.fixtures().join("Cargo.toml");
+    let target = workshop.target_dir();
+    let fixed = ["--manifest-path", manifest.as_str(), "--target-dir", target.as_str(), "-p", "clean"];
+    let run = |first: &[&str], stdout: Stdio| -> Result<Run, String> {
+        let mut command = workshop.command(&[first, &fixed, &["--message-format", "json"]].concat())?;
+        let child = command.stdout(stdout).stderr(Stdio::piped()).spawn();
+        let output = child.and_then(std::process::Child::wait_with_output);
+        Ok(Run::new(format!("{command:?}"), output.map_err(|problem| problem.to_string())?))
+    };
+    for first in [&[][..], &["list"]] {
+        let full = std::fs::File::create("/dev/full").map_err(|problem| problem.to_string())?;
+        run(first, full.into())?.expect(11, &["writing events", "No space left"])?;
+        let (reader, writer) = std::io::pipe().map_err(|problem| problem.to_string())?;
+        drop(reader);
+        run(first, writer.into())?.expect(0, &[])?;
+    }
+    Ok(())
+}
+
+/// Each writes 8 KB, which is in its event, and takes a while.
+const WORDY: &str = "
+use std::io::Write as _;
+
+fn write() {
+    std::io::stdout().write_all(&[b'x'; 8000]).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(150));
+}
+
+macro_rules! tests { ($($name:ident)*) => { $(#[test] fn $name() { write() })* } }
+tests! { a b c d e f g h i j k l m n o p }
+";
+
+/// Whoever reads the events may take longer than a test may run: that a test has to wait for him is not held against it.
+fn read_late(workshop: &Workshop) -> Outcome {
+    let failed = |problem: std::io::Error| problem.to_string();
+    let folder = workshop.path().join("wordy");
+    let manifest = folder.join("Cargo.toml");
+    std::fs::create_dir_all(folder.join("src")).map_err(failed)?;
+    std::fs::write(folder.join("src/lib.rs"), WORDY).map_err(failed)?;
+    let package = "[package]\nname = 'wordy'\nversion = '0.0.0'\nedition = '2024'\n[workspace]\n";
+    std::fs::write(&manifest, package).map_err(failed)?;
+    open_to_all(&folder)?;
+    let target = workshop.target_dir();
+    let fixed = ["--manifest-path", manifest.as_str(), "--target-dir", target.as_str()];
+    workshop.run(&[&["list"], &fixed[..]].concat(), &[])?.expect(0, &[])?;
+    let options = ["--message-format", "json", "--jobs", "1", "--timeout", "2s"];
+    let mut command = workshop.command(&[&fixed[..], &options].concat())?;
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
+    // A pipe has room for half of what is said.
+    std::thread::sleep(Duration::from_secs(6));
+    let run = Run::new(format!("{command:?}"), child.wait_with_output().map_err(failed)?);
+    let outcomes: Vec<_> = events(&run)?
+        .into_iter()
+        .filter(|(kind, _)| kind == "test-finished")
+        .map(|(_, event)| event["outcome"].as_str().unwrap_or("none").to_owned())
+        .collect();
+    match outcomes.len() == 16 && outcomes.iter().all(|outcome| outcome == "passed") {
+        true => run.expect(0, &[]),
+        false => Err(format!("{outcomes:?}")),
+    }
 }

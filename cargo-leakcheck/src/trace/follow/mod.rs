@@ -183,14 +183,23 @@ impl<'a> Follower<'a> {
         };
         // On an error the child, without the byte it waits for, ends by itself when its pipe is closed.
         seize(pid, options).map_err(|errno| Error::Ptrace { reason: errno.into() }).and_then(release)?;
-        if is_first {
-            (self.sink)(Event::Started { number });
-        }
         self.owners.insert(pid, pid);
         self.processes.insert(pid, process);
         self.tests.insert(self.turns, running);
         self.turns += 1;
+        if is_first {
+            self.tell(Event::Started { number });
+        }
         Ok(())
+    }
+
+    /// Says something. Whoever listens may take his time (nobody reads what the tool writes, say); that is not the
+    /// tests' time.
+    fn tell(&mut self, event: Event) {
+        let start = Instant::now();
+        (self.sink)(event);
+        let time = start.elapsed();
+        self.tests.values_mut().for_each(|test| test.kept_waiting += time);
     }
 
     /// Waits until a child changes its state, a test writes, a signal comes, or a time is up.
@@ -258,7 +267,7 @@ impl<'a> Follower<'a> {
         let timeout =
             test.test().trace(self.options).timeout.filter(|_| !test.timed_out && !test.has_ended())?;
         // Beyond what a clock can show is never.
-        test.start.checked_add(timeout)
+        test.start.checked_add(timeout)?.checked_add(test.kept_waiting)
     }
 
     fn enforce_timeouts(&mut self) {

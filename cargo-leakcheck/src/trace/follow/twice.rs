@@ -33,7 +33,7 @@ impl Follower<'_> {
                 both(again, traced)
             }
         };
-        (self.sink)(Event::Finished(Box::new(result)));
+        self.tell(Event::Finished(Box::new(result)));
     }
 
     /// The result, unless the test is to be run once more.
