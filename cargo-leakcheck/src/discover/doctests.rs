@@ -12,6 +12,7 @@ use fs_err as fs;
 
 use super::{listing, spawn};
 use crate::build::Doctests;
+use crate::scratch::Scratch;
 
 /// Longest time that rustdoc may take.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
@@ -25,7 +26,11 @@ pub fn count(doctests: &Doctests) -> Result<usize, String> {
     }
     let mut arguments: Vec<&OsStr> = doctests.arguments.iter().map(AsRef::as_ref).collect();
     arguments.extend(["--test-args", "--list --format terse"].map(OsStr::new));
-    let output = spawn::output(&doctests.rustdoc, &arguments, TIME_LIMIT);
+    // It compiles in a temporary directory, and leaves that where it is ended.
+    let scratch = Scratch::new().map_err(|error| format!("has no place for temporary files: {error}"))?;
+    let mut rustdoc = doctests.rustdoc.clone();
+    rustdoc.environment.push(("TMPDIR".into(), scratch.path().into()));
+    let output = spawn::output(&rustdoc, &arguments, TIME_LIMIT);
     let count =
         output.map(|output| listing::names(&output).len()).map_err(|reason| format!("rustdoc {reason}"))?;
     if let Some((path, _)) = kept {
@@ -163,5 +168,16 @@ mod tests {
         let mut doctests = library(&directory);
         doctests.arguments[1] = "echo nonsense >&2; exit 7".into();
         assert_eq!(count(&doctests), Err("rustdoc ended with exit code 7 (nonsense)".to_owned()));
+    }
+
+    #[test]
+    fn what_rustdoc_leaves_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut library = library(&directory);
+        library.arguments[1] = "echo > $TMPDIR/left; printf %s $TMPDIR > used; exit 1".into();
+        assert!(count(&library).is_err());
+        let used = fs::read_to_string(directory.path().join("used")).unwrap();
+        assert!(used.contains("cargo-leakcheck-"), "{used}");
+        assert!(!std::path::Path::new(&used).exists(), "{used}");
     }
 }
