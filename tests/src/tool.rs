@@ -114,7 +114,7 @@ impl Workshop {
         rest.splice(0..0, recorder.into_iter().flat_map(|recorder| ["--recorder", recorder]));
         // Whoever runs these tests in the background has its children ignore an interrupt.
         let mut command = Command::new("env");
-        command.arg("--default-signal=INT,HUP,TERM");
+        command.arg("--default-signal=INT,HUP,TERM,QUIT,USR1,USR2");
         command.args(inside.map(|who| surroundings(who, name.is_empty())).unwrap_or_default());
         command
             .arg(self.tool()?)
