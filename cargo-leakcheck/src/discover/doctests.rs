@@ -83,11 +83,14 @@ fn sees_more(doctests: &Doctests) -> bool {
 
 /// Whether `doctest` or, between brackets or commas, `doc` stands in a source.
 fn is_for_rustdoc(text: &str) -> bool {
-    text.contains("doctest")
-        || text.match_indices("doc").any(|(at, word)| {
-            let (before, after) = (text[..at].trim_end(), text[at + word.len()..].trim_start());
-            before.ends_with(['(', ',']) && after.starts_with([')', ','])
-        })
+    let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    // As a word of its own: lints have it in their names.
+    text.match_indices("doctest").any(|(at, word)| {
+        !text[..at].ends_with(is_of_name) && !text[at + word.len()..].starts_with(is_of_name)
+    }) || text.match_indices("doc").any(|(at, word)| {
+        let (before, after) = (text[..at].trim_end(), text[at + word.len()..].trim_start());
+        before.ends_with(['(', ',']) && after.starts_with([')', ','])
+    })
 }
 
 /// One for each way to ask.
@@ -142,6 +145,12 @@ mod tests {
         let library = fs::File::options().write(true).open(directory.path().join("lib.rlib")).unwrap();
         library.into_file().set_modified(later).unwrap();
         assert_eq!((count(&doctests), asked()), (Ok(2), 2));
+    }
+
+    #[test]
+    fn names_of_lints_are_not_for_rustdoc() {
+        assert!(!is_for_rustdoc("#![allow(clippy::needless_doctest_main, clippy::doc_markdown)]"));
+        assert!(is_for_rustdoc("#[cfg(doctest)]"));
     }
 
     /// Cargo does not know of the file that is included there.
