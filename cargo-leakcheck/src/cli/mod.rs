@@ -28,8 +28,8 @@ use self::select_args::{MessageFormatArg, RunIgnoredArg, SelectArgs};
 use crate::config::apply;
 use crate::error::{Error, Result};
 use crate::options::{
-    Action, BuildOptions, Color, ConfigOptions, Count, DoctorOptions, Environment, Github, Ignored,
-    JudgeOptions, KernelBytes, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions, When,
+    Action, BuildOptions, Color, ConfigOptions, DoctorOptions, Environment, Github, Ignored, JudgeOptions,
+    KernelBytes, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions, When,
 };
 use crate::plan::filterset::needs_dependencies;
 
@@ -278,18 +278,7 @@ fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Sha
         max_files: 16_384,
         probe_at_entry: run.probe_at_entry,
     };
-    let mut judge = JudgeOptions {
-        count: Count::Lost,
-        count_failed: false,
-        count_should_panic: false,
-        count_bad_frees: false,
-        fds: None,
-        kernel_bytes: None,
-        ipc: 0,
-        children: None,
-        threads: None,
-        mapped_bytes: None,
-    };
+    let mut judge = JudgeOptions::default();
     let mut report = ReportOptions {
         junit: run.junit.clone(),
         json: run.json.clone(),

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::options::Ignored;
+use crate::options::{Count, Ignored};
 
 mod configured;
 mod runner;
