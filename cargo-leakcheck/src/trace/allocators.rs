@@ -197,7 +197,8 @@ impl Code {
         }
         let alloc = self.symbols.iter().find(|symbol| is_internal(&symbol.0, RUST[0].0))?;
         let is_systems = |name: &str| is_internal(name, "__rdl_alloc");
-        match inlined::any(self.data(), is_systems) {
+        let file = self.with_debug_information();
+        match inlined::any(&file, is_systems) {
             // With LTO std's own allocator is part of these functions.
             Some(true) => return None,
             None if name.is_none() && self.calls(alloc.1, alloc.2, "malloc") => return None,
@@ -205,7 +206,7 @@ impl Code {
         }
         let name = name.unwrap_or_else(|| "a #[global_allocator]".to_owned());
         let is_one = |name: &str| RUST.iter().any(|(wanted, _, _)| is_internal(name, wanted));
-        let whole = found[..3].iter().all(|found| *found) && inlined::any(self.data(), is_one) == Some(false);
+        let whole = found[..3].iter().all(|found| *found) && inlined::any(&file, is_one) == Some(false);
         Some(if whole {
             RustAllocator::Whole(Allocator { name, sites })
         } else {

@@ -3,14 +3,16 @@
 
 use std::path::Path;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationTarget};
 
+use super::image;
 use crate::error::{Error, Result};
 
 /// The parts of an ELF file that placing probes needs.
 pub struct Code {
+    path: Utf8PathBuf,
     segments: Vec<Segment>,
     /// Functions: name, virtual address, size.
     pub(super) symbols: Vec<(String, u64, u64)>,
@@ -34,11 +36,8 @@ impl Code {
     /// # Errors
     /// The file cannot be read, or is no 64-bit ELF file for this machine.
     pub fn read(path: &Utf8Path, dynamic_only: bool) -> Result<Self> {
-        let data = fs_err::read(path).map_err(|source| Error::File {
-            action: "read",
-            path: path.to_owned(),
-            source,
-        })?;
+        let file = |source| Error::File { action: "read", path: path.to_owned(), source };
+        let data = image::without_debug_information(path).map_err(file)?;
         let format = |error: object::Error| Error::Format {
             path: path.to_owned(),
             reason: format!("not an ELF file that can be traced: {error}"),
@@ -74,7 +73,7 @@ impl Code {
             .filter_map(|symbol| Some((symbol.name().ok()?.to_owned(), symbol.address(), symbol.size())))
             .collect();
         drop(elf);
-        Ok(Self { segments, symbols, variables, imports, data, interpreter })
+        Ok(Self { path: path.to_owned(), segments, symbols, variables, imports, data, interpreter })
     }
 
     /// The dynamic loader that the file asks for; none for a static executable or a library.
@@ -117,9 +116,14 @@ impl Code {
         self.segments.iter().map(|segment| segment.address).min().unwrap_or(0) & !0xfff
     }
 
-    /// The file.
+    /// The file, without its debug information.
     pub fn data(&self) -> &[u8] {
         &self.data
+    }
+
+    /// The file with it; empty if it cannot be read any more.
+    pub(super) fn with_debug_information(&self) -> Vec<u8> {
+        fs_err::read(&self.path).unwrap_or_default()
     }
 
     /// Virtual address of a function.

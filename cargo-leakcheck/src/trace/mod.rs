@@ -13,6 +13,7 @@ mod created;
 mod entry;
 mod files;
 mod follow;
+mod image;
 mod inlined;
 mod inspect;
 mod ipc;
