@@ -29,8 +29,11 @@ pub fn compare(tool: &Path, root: &Path, title: String, repeats: usize) -> Resul
         Ok(start.elapsed().as_secs_f64() * 1000.0)
     };
     let nextest = || time(cargo().args(["nextest", "run"]));
-    // A test of serde_json leaves its listener to a thread that never ends.
-    let leakcheck = || time(Command::new(tool).args(["leakcheck", "--fds", "1"]));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = tool.parent().map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(folders)?;
+    // By cargo, as a user would. A test of serde_json leaves its listener to a thread that never ends.
+    let leakcheck = || time(cargo().args(["leakcheck", "--fds", "1"]).env("PATH", &path));
     // Builds.
     if find("cargo-nextest").is_some() {
         nextest()?;
