@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use leakcheck_common::site;
 
 use super::code::Code;
-use super::inlined;
+use super::inlined::{self, Fate};
 use super::sites::{Program, Site};
 
 /// The functions that allocators have, with the prefixes below; a prefix has those that it has.
@@ -89,6 +89,15 @@ const RUST: [(&str, Program, u64); 4] = [
     ("__rust_alloc_zeroed", Program::Allocate, site::ALLOC_SIZE),
 ];
 
+/// What the optimizer may have done to these functions, and how it is kept from it.
+const INLINED: &str = "functions may have been made part of their callers by the optimizer; build with the flags \
+                       that `cargo leakcheck show-env` prints, or without optimization";
+const CHANGED: &str = "functions have lost arguments to link-time optimization; build with `lto = \"thin\"`, as by \
+                       `--config 'profile.release.lto=\"thin\"'`";
+
+const UNUSED: &str = "`dealloc` does nothing with a block, so that the optimizer does not call it with the block, or at \
+                      all; have it call `std::hint::black_box(block)`, or build without optimization";
+
 /// What a function is for, by its name: with a prefix that is an allocator's, or without one.
 struct Names {
     prefixed: HashMap<String, (Program, u64, &'static str)>,
@@ -121,8 +130,8 @@ pub struct Allocator {
 pub enum RustAllocator {
     /// All calls of it come by its functions.
     Whole(Allocator),
-    /// The optimizer has made these functions part of callers, as far as anybody knows; what it is called.
-    Inlined(String),
+    /// Not all calls do, as far as anybody knows: what it is called, and why not.
+    Unseen(String, &'static str),
 }
 
 impl Code {
@@ -197,19 +206,23 @@ impl Code {
         }
         let alloc = self.symbols.iter().find(|symbol| is_internal(&symbol.0, RUST[0].0))?;
         let is_systems = |name: &str| is_internal(name, "__rdl_alloc");
-        match inlined::any(self.data(), is_systems) {
+        match inlined::fate(self.data(), is_systems) {
             // With LTO std's own allocator is part of these functions.
-            Some(true) => return None,
+            Some(Fate::Inlined) => return None,
             None if name.is_none() && self.calls(alloc.1, alloc.2, "malloc") => return None,
             _ => {}
         }
         let name = name.unwrap_or_else(|| "a #[global_allocator]".to_owned());
         let is_one = |name: &str| RUST.iter().any(|(wanted, _, _)| is_internal(name, wanted));
-        let whole = found[..3].iter().all(|found| *found) && inlined::any(self.data(), is_one) == Some(false);
-        Some(if whole {
-            RustAllocator::Whole(Allocator { name, sites })
-        } else {
-            RustAllocator::Inlined(name)
+        let fate = inlined::fate(self.data(), is_one).filter(|_| found[..3].iter().all(|found| *found));
+        let dealloc = self.symbols.iter().find(|symbol| is_internal(&symbol.0, RUST[1].0));
+        Some(match fate {
+            Some(Fate::Whole) if dealloc.is_some_and(|symbol| !self.uses_first_argument(symbol.1)) => {
+                RustAllocator::Unseen(name, UNUSED)
+            }
+            Some(Fate::Whole) => RustAllocator::Whole(Allocator { name, sites }),
+            Some(Fate::Changed) => RustAllocator::Unseen(name, CHANGED),
+            Some(Fate::Inlined) | None => RustAllocator::Unseen(name, INLINED),
         })
     }
 

@@ -41,7 +41,8 @@ mod steering;
 mod symbols;
 mod table;
 mod temporary;
-pub mod unwind;
+pub mod unused;
+mod unwind;
 mod weigh;
 
 pub(crate) use created::DIRECTORY as SHARED_FILES;
