@@ -328,12 +328,12 @@ pub struct JudgeOptions {
     pub mapped_bytes: Option<u64>,
 }
 
-/// What counts against the default budget of 0 bytes.
+/// What `bytes` and `blocks` of a budget limit: 0 bytes by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Count {
     /// Definitely and indirectly lost blocks.
     #[default]
     Lost,
-    /// Every block alive at exit.
+    /// Every block alive at exit, but for what the budget has another limit for.
     Outstanding,
 }

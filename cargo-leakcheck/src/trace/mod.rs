@@ -41,8 +41,8 @@ mod steering;
 mod symbols;
 mod table;
 mod temporary;
-pub mod unused;
-mod unwind;
+mod unused;
+pub mod unwind;
 mod weigh;
 
 pub(crate) use created::DIRECTORY as SHARED_FILES;
