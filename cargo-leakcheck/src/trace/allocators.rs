@@ -12,8 +12,9 @@ use leakcheck_common::site;
 use super::code::Code;
 use super::inlined::{self, Fate};
 use super::sites::{Program, Site};
+use crate::model::ALLOCATORS;
 
-/// The functions that allocators have, with the prefixes below; a prefix has those that it has.
+/// The functions that allocators have, with an allocator's prefix; it has some of them.
 const FUNCTIONS: [(&str, Program, u64); 35] = [
     ("malloc", Program::Allocate, site::ALLOC_SIZE),
     ("calloc", Program::Allocate, site::ALLOC_COUNT),
@@ -54,22 +55,12 @@ const FUNCTIONS: [(&str, Program, u64); 35] = [
     ("new_nothrow", Program::Allocate, site::ALLOC_SIZE),
 ];
 
-/// The functions of snmalloc for Rust.
+/// The functions of snmalloc, which are for Rust.
 const SNMALLOC: [(&str, Program, u64); 4] = [
-    ("sn_rust_alloc", Program::Allocate, site::ALLOC_ALIGNED),
-    ("sn_rust_alloc_zeroed", Program::Allocate, site::ALLOC_ALIGNED),
-    ("sn_rust_realloc", Program::Allocate, site::REALLOC_FOURTH),
-    ("sn_rust_dealloc", Program::Deallocate, 0),
-];
-
-/// Prefixes of an allocator's functions, and its name.
-const PREFIXES: [(&str, &str); 6] = [
-    ("_rjem_", "jemalloc"),
-    ("je_", "jemalloc"),
-    ("mi_", "mimalloc"),
-    ("tc_", "tcmalloc"),
-    ("rp", "rpmalloc"),
-    ("dl", "dlmalloc"),
+    ("alloc", Program::Allocate, site::ALLOC_ALIGNED),
+    ("alloc_zeroed", Program::Allocate, site::ALLOC_ALIGNED),
+    ("realloc", Program::Allocate, site::REALLOC_FOURTH),
+    ("dealloc", Program::Deallocate, 0),
 ];
 
 /// Functions that only one allocator has, where its `malloc` has no prefix; the last two are C libraries'.
@@ -105,15 +96,17 @@ struct Names {
 }
 
 static NAMES: LazyLock<Names> = LazyLock::new(|| {
-    let all = PREFIXES.iter().flat_map(|&(prefix, allocator)| {
-        FUNCTIONS
+    let prefixes =
+        ALLOCATORS.iter().flat_map(|known| known.prefixes.iter().map(move |prefix| (prefix, known.name)));
+    let prefixed = prefixes.flat_map(|(prefix, allocator)| {
+        let functions = if allocator == "snmalloc" { &SNMALLOC[..] } else { &FUNCTIONS };
+        functions
             .iter()
             .map(move |&(name, program, cookie)| (format!("{prefix}{name}"), (program, cookie, allocator)))
     });
-    let snmalloc = SNMALLOC.map(|(name, program, cookie)| (name.to_owned(), (program, cookie, "snmalloc")));
     // C has nothing else of these names without a prefix; `new` and the like are anybody's.
     let plain = FUNCTIONS[..17].iter().map(|&(name, program, cookie)| (name, (program, cookie)));
-    Names { prefixed: all.chain(snmalloc).collect(), plain: plain.collect() }
+    Names { prefixed: prefixed.collect(), plain: plain.collect() }
 });
 
 /// An allocator that a file has, and its functions.
@@ -277,6 +270,14 @@ mod tests {
             ("sn_rust_dealloc", "snmalloc"),
         ] {
             assert_eq!(NAMES.prefixed.get(name).map(|known| known.2), Some(allocator), "{name}");
+        }
+        for known in &ALLOCATORS {
+            for prefix in known.prefixes {
+                let is_its = |(name, function): (&String, &(Program, u64, &str))| {
+                    function.2 == known.name && name.starts_with(prefix)
+                };
+                assert!(NAMES.prefixed.iter().any(is_its), "{prefix}");
+            }
         }
         assert!(!NAMES.prefixed.contains_key("malloc"));
         assert!(NAMES.plain.contains_key("sdallocx") && !NAMES.plain.contains_key("new"));

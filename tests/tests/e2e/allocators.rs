@@ -23,6 +23,8 @@ pub const TRIALS: &[NamedTrial] = &[
     ("allocators::of_libraries", of_libraries),
     ("allocators::of_stripped_programs", of_stripped_programs),
     ("allocators::named_and_unnamed", named_and_unnamed),
+    ("allocators::said_everywhere", said_everywhere),
+    ("allocators::preloaded_into_tests", preloaded_into_tests),
 ];
 
 /// Test binaries without a loader. (snmalloc's crate links a library that there is only a shared one of.)
@@ -256,4 +258,42 @@ fn named_and_unnamed(workshop: &Workshop) -> Outcome {
         workshop.run(&options, &[])?.expect(10, &["allocator not covered", name])?;
     }
     Ok(())
+}
+
+/// Every report names what a test's blocks come from, whoever has chosen the recorder.
+fn said_everywhere(workshop: &Workshop) -> Outcome {
+    for (target, name, note) in [
+        ("jemalloc", "jemalloc", "recorder uprobe: jemalloc is linked in"),
+        ("bump", "bump::Bump", "recorder uprobe: rust's blocks come from bump::bump"),
+    ] {
+        for recorder in ["auto", "uprobe"] {
+            let desk = Desk::new(workshop, "other-allocators")?;
+            let args = ["--test", target, "--recorder", recorder, "empty"];
+            let (run, report) = desk.run(workshop, &args, &[])?;
+            let junit = fs::read_to_string(desk.file("junit.xml")).map_err(|problem| problem.to_string())?;
+            let in_json = report.tests.iter().all(|test| test.allocators == [name, "glibc"]);
+            if !in_json || report.tests.len() != 1 || !junit.contains(&format!("allocators: {name}, glibc")) {
+                return Err(format!("{recorder}: {:?}\n{junit}\n{}", report.tests, run.describe()));
+            }
+            let noted = if recorder == "auto" { &[note][..] } else { &[] };
+            run.expect(0, noted)?;
+        }
+    }
+    Ok(())
+}
+
+/// An allocator that the user preloads is that of the tests, too. It needs the library (Debian: libjemalloc2).
+fn preloaded_into_tests(workshop: &Workshop) -> Outcome {
+    let mut fixture = Fixture::read(&workshop.fixtures().join("other-allocators"))?;
+    fixture.tests.retain(|(binary, _), _| binary.ends_with("::system"));
+    let library = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+    let variables = [("LD_PRELOAD".to_owned(), library.to_owned())];
+    let desk = Desk::new(workshop, "other-allocators")?;
+    let (run, report) = desk.run(workshop, &["--test", "system"], &variables)?;
+    let differences = compare::report(&fixture, &report);
+    let named = report.tests.iter().all(|test| test.allocators.iter().any(|name| name == "jemalloc"));
+    match differences.is_empty() && named && !report.tests.is_empty() {
+        true => run.expect(fixture.exit, &["has a malloc of its own (jemalloc)"]),
+        false => Err(format!("{differences}{:?}\n{}", report.tests, run.describe())),
+    }
 }
