@@ -125,31 +125,52 @@ fn totals(findings: &[Finding<Vec<Frame>>]) -> Totals {
 
 /// One reason for each limit that is exceeded.
 ///
-/// A budget that limits nothing is replaced by the default: no byte lost (a lost block of 0 bytes is
-/// shown, and is within that), or with [`Count::Outstanding`] nothing alive. Without `bytes` and `blocks` a
-/// budget that limits something else still allows no byte lost.
-fn exceeded(budget: &Budget, totals: &Totals, counted: Count) -> Vec<String> {
+/// `bytes` and `blocks` limit what counts (see [`counted`]). Without either, no byte may be left of that (a lost block of
+/// 0 bytes is shown, and is within it), and where everything counts no block.
+fn exceeded(budget: &Budget, totals: &Totals, count: Count) -> Vec<String> {
     let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, .. } = *budget;
-    let lost = totals.definitely_lost + totals.indirectly_lost;
-    let outstanding = lost + totals.possibly_lost + totals.still_reachable;
-    let limits = [bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes];
-    let lost_bytes = bytes_lost(totals);
-    let outstanding_text = format!("{} B outstanding", outstanding.bytes);
-    if limits == [None; 5] && counted == Count::Outstanding {
-        let reason = over_bytes(0, outstanding, &outstanding_text);
-        return reason.or_else(|| over_blocks(0, outstanding, "outstanding")).into_iter().collect();
-    }
-    let reachable = totals.still_reachable;
+    let (counted, bytes_text, blocks_text) = counted(budget, totals, count);
+    let (outstanding, reachable) = (outstanding(totals), totals.still_reachable);
     let reachable_text = format!("{} B still reachable", reachable.bytes);
-    let bytes = if blocks.is_none() { bytes.or(Some(0)) } else { bytes };
+    let outstanding_text = format!("{} B outstanding", outstanding.bytes);
+    let default = || {
+        let blocks = || over_blocks(0, counted, blocks_text).filter(|_| blocks_text != LOST);
+        over_bytes(0, counted, &bytes_text).or_else(blocks)
+    };
     let reasons = [
-        bytes.and_then(|limit| over_bytes(limit, lost, &lost_bytes)),
-        blocks.and_then(|limit| over_blocks(limit, lost, "lost")),
+        if bytes.or(blocks).is_none() { default() } else { None },
+        bytes.and_then(|limit| over_bytes(limit, counted, &bytes_text)),
+        blocks.and_then(|limit| over_blocks(limit, counted, blocks_text)),
         reachable_bytes.and_then(|limit| over_bytes(limit, reachable, &reachable_text)),
         reachable_blocks.and_then(|limit| over_blocks(limit, reachable, "still reachable")),
         outstanding_bytes.and_then(|limit| over_bytes(limit, outstanding, &outstanding_text)),
     ];
     reasons.into_iter().flatten().collect()
+}
+
+/// What is said of lost blocks.
+const LOST: &str = "lost";
+
+/// What `bytes` and `blocks` limit, and what is said of its bytes and of its blocks: what is lost; with
+/// [`Count::Outstanding`] all that is left, but for what the budget has another limit for.
+fn counted(budget: &Budget, totals: &Totals, count: Count) -> (Measure, String, &'static str) {
+    let has_reachable = budget.reachable_bytes.or(budget.reachable_blocks).is_some();
+    let (counted, text) = match count {
+        Count::Outstanding if budget.outstanding_bytes.is_none() && has_reachable => {
+            (lost(totals) + totals.possibly_lost, "lost or possibly lost")
+        }
+        Count::Outstanding if budget.outstanding_bytes.is_none() => (outstanding(totals), "outstanding"),
+        _ => return (lost(totals), bytes_lost(totals), LOST),
+    };
+    (counted, format!("{} B {text}", counted.bytes), text)
+}
+
+fn lost(totals: &Totals) -> Measure {
+    totals.definitely_lost + totals.indirectly_lost
+}
+
+fn outstanding(totals: &Totals) -> Measure {
+    lost(totals) + totals.possibly_lost + totals.still_reachable
 }
 
 /// The lost bytes in words, without their blocks; a kind without blocks is left out.

@@ -2,17 +2,18 @@
 //! type or the environment.
 
 mod report;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use camino::Utf8PathBuf;
 
 use crate::config::Layer;
 
 pub use report::{Color, Github, ReportOptions, When};
+pub use trace::{KernelBytes, TraceOptions};
 
 /// Everything a run depends on.
 #[derive(Clone, Debug)]
@@ -243,66 +244,6 @@ pub enum Raised {
     Refused(String),
 }
 
-/// How to trace.
-#[derive(Clone, Debug)]
-pub struct TraceOptions {
-    /// Do without nothing that needs eBPF.
-    pub require_ebpf: bool,
-    /// Where privileges come from.
-    pub raised: Raised,
-    /// What writes allocations down.
-    pub recorder: Recorder,
-    /// Tests at a time.
-    pub jobs: usize,
-    /// Time for one test.
-    pub timeout: Option<Duration>,
-    /// How often a test that fails or leaks is run once more.
-    pub retries: u32,
-    /// After how many tests that fail or leak no other is started.
-    pub max_fail: Option<usize>,
-    /// Record the workspace's executables too where tests start them.
-    pub follow_children: bool,
-    /// Note where every block is freed; otherwise a test with a double free is run once more for it.
-    pub free_stacks: bool,
-    /// Look at descriptors that are left open.
-    pub descriptors: bool,
-    /// Say what descriptors hold in the kernel.
-    pub kernel_bytes: KernelBytes,
-    /// Say what the kernel has allocated for each test, by system call and place.
-    pub kernel_report: bool,
-    /// Give tests IPC namespaces of their own, and look at IPC objects that are left behind.
-    pub ipc: bool,
-    /// Give tests (no program of `exec`) temporary directories of their own, and say what is left there.
-    pub files: bool,
-    /// Look at processes, threads and timers that are left behind.
-    pub children: bool,
-    /// Look at mappings that are left behind.
-    pub mappings: bool,
-    /// Entries of the block table.
-    pub max_blocks: u32,
-    /// Entries of the stack table.
-    pub max_stacks: u32,
-    /// Entries of the thread table.
-    pub max_threads: u32,
-    /// Entries of the table of bad frees.
-    pub max_bad_frees: u32,
-    /// Entries of the table of files.
-    pub max_files: u32,
-    /// Probe functions at their first instruction (only the benchmark wants this).
-    pub probe_at_entry: bool,
-}
-
-/// When to say what descriptors hold in the kernel: what it takes slows the whole machine a little.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KernelBytes {
-    /// Never.
-    Off,
-    /// By a second run of tests that have left descriptors.
-    IfLeft,
-    /// In the first run.
-    Always,
-}
-
 /// How to judge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JudgeOptions {
@@ -328,12 +269,12 @@ pub struct JudgeOptions {
     pub mapped_bytes: Option<u64>,
 }
 
-/// What counts against the default budget of 0 bytes.
+/// What `bytes` and `blocks` of a budget limit: 0 bytes by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Count {
     /// Definitely and indirectly lost blocks.
     #[default]
     Lost,
-    /// Every block alive at exit.
+    /// Every block alive at exit, but for what the budget has another limit for.
     Outstanding,
 }

@@ -86,7 +86,7 @@ fn flags_are_added_to_those_of_the_configuration() {
     assert_eq!(
         workspace.flags(),
         [
-            "--cfg flag_of_config -Cdebuginfo=1 -Cforce-frame-pointers=yes -Cstrip=none -Csplit-debuginfo=off",
+            "--cfg flag_of_config -Cdebuginfo=1 -Cforce-frame-pointers=yes -Cstrip=none -Csplit-debuginfo=off and 16 for LLVM",
             "-DOF_CONFIG -fno-omit-frame-pointer -g",
             "-fno-omit-frame-pointer -g",
         ]
@@ -102,7 +102,7 @@ fn flags_are_added_to_those_of_the_environment() {
     assert_eq!(
         workspace.flags(),
         [
-            "--cfg flag_of_user -g -Cforce-frame-pointers=yes -Cstrip=none -Csplit-debuginfo=off",
+            "--cfg flag_of_user -g -Cforce-frame-pointers=yes -Cstrip=none -Csplit-debuginfo=off and 16 for LLVM",
             "-DOF_CONFIG -fno-omit-frame-pointer -g",
             "-O2 -fno-omit-frame-pointer -g",
             "-O1 -fno-omit-frame-pointer -g",

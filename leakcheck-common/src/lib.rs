@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod objects_of_kernel;
+mod size;
 
 pub use objects_of_kernel::{LOOK_WORDS, object, objects, total};
+pub use size::{SizeError, parse_size};
 
 /// Version of everything in this crate; an object with another version is refused at load.
 pub const ABI_VERSION: u32 = 13;

@@ -1,10 +1,9 @@
 //! The attribute's arguments. Every complaint points at the argument it is about.
 
+use leakcheck_common::{SizeError, parse_size};
 use proc_macro2::{Span, TokenStream};
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitInt, Result, Token, UnOp};
-
-use crate::size;
 
 /// The arguments as the lines of a record: `key=value`, each ended by a line feed.
 pub fn parse(arguments: TokenStream) -> Result<String> {
@@ -75,9 +74,22 @@ fn bytes(key: &Ident, value: &Expr) -> Result<u64> {
     match literal(value)? {
         Some(Lit::Int(number)) => integer(number),
         Some(Lit::Str(text)) => {
-            size::parse(&text.value()).map_err(|message| Error::new(text.span(), message))
+            let value = text.value();
+            parse_size(&value).map_err(|error| Error::new(text.span(), no_size(&value, error)))
         }
         _ => Err(Error::new_spanned(value, format!("`{key}` is a whole number or a size such as \"4 KiB\""))),
+    }
+}
+
+fn no_size(text: &str, error: SizeError<'_>) -> String {
+    match error {
+        SizeError::NoSize => {
+            format!("`{}` is no size; write a whole number and a unit, such as \"4 KiB\"", text.trim())
+        }
+        SizeError::UnknownUnit(unit) => format!("unknown unit `{unit}`; use B, kB, KiB, MB, MiB, GB or GiB"),
+        SizeError::TooLarge => {
+            format!("`{}` is more than the {} bytes that fit in 64 bits", text.trim(), u64::MAX)
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 
 mod arguments;
 mod expand;
-mod size;
 
 /// Sets the memory budget that `cargo leakcheck` judges this test by.
 ///

@@ -1,6 +1,6 @@
 //! Cargo's configuration, as far as the build has to know it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_config2::{Config, ResolveOptions, TargetTriple, de};
@@ -9,8 +9,8 @@ use fs_err as fs;
 use crate::error::{Error, Result};
 use crate::options::BuildOptions;
 
-/// Reads the configuration files and variables that cargo will read.
-pub fn load(options: &BuildOptions) -> Result<Config> {
+/// Reads the configuration files and variables that cargo will read; and where the compiler has its libraries.
+pub fn load(options: &BuildOptions) -> Result<(Config, Option<PathBuf>)> {
     for value in &options.configs {
         refuse_flags(&options.directory, value)?;
     }
@@ -19,19 +19,20 @@ pub fn load(options: &BuildOptions) -> Result<Config> {
     let config = load(resolve())?;
     // By itself it would ask cargo, which runs a dozen programs to describe the system.
     match host(options, &config) {
-        Some(host) => load(resolve().host_triple(host)),
-        None => Ok(config),
+        Some((host, libraries)) => Ok((load(resolve().host_triple(host))?, Some(libraries))),
+        None => Ok((config, None)),
     }
 }
 
-/// The host's target, as the compiler says that cargo will call.
-fn host(options: &BuildOptions, config: &Config) -> Option<String> {
+/// The host's target and where its libraries are, as the compiler says that cargo will call.
+fn host(options: &BuildOptions, config: &Config) -> Option<(String, PathBuf)> {
     let rustc = config.rustc();
     let mut command = Command::new(&rustc.path);
-    command.args(&rustc.args).arg("-vV").current_dir(&options.directory);
-    let output = command.env_clear().envs(&options.environment).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
+    command.args(&rustc.args).args(["--print", "host-tuple", "--print", "target-libdir"]);
+    command.current_dir(&options.directory).env_clear().envs(&options.environment);
+    let text = String::from_utf8(command.output().ok()?.stdout).ok()?;
+    let (host, libraries) = text.trim_end().split_once('\n')?;
+    Some((host.to_owned(), libraries.into()))
 }
 
 /// The targets that are built: those asked for, or the host.

@@ -17,13 +17,18 @@ const RUST_DEBUG: &str = "-Cdebuginfo=1";
 /// The same for C and C++. Leaf functions do not matter: they call no allocator.
 const C: &str = "-fno-omit-frame-pointer -g";
 
-/// The variables with which cargo has to be called.
+/// The variables with which cargo has to be called. `apart` are more flags for rustc.
 ///
 /// # Errors
 /// When the user's own flags cannot be found out, or differ between targets.
-pub fn variables(options: &BuildOptions, config: &Config, targets: &[TargetTriple]) -> Result<Environment> {
+pub fn variables(
+    options: &BuildOptions,
+    config: &Config,
+    targets: &[TargetTriple],
+    apart: &[String],
+) -> Result<Environment> {
     let mut variables = Environment::new();
-    variables.insert(ENCODED.into(), rust_flags(config, targets)?.into());
+    variables.insert(ENCODED.into(), rust_flags(config, targets, apart)?.into());
     for name in ["CFLAGS", "CXXFLAGS"] {
         let plain = OsString::from(name);
         // The `cc` crate joins all variants that are set; until 1.2 it took only the most specific one.
@@ -57,7 +62,7 @@ pub fn user_value(options: &BuildOptions, config: &Config, name: &OsStr) -> Opti
     }
 }
 
-fn rust_flags(config: &Config, targets: &[TargetTriple]) -> Result<String> {
+fn rust_flags(config: &Config, targets: &[TargetTriple], apart: &[String]) -> Result<String> {
     let usage =
         |error: cargo_config2::Error| Error::Usage(format!("cannot find out the flags for rustc: {error}"));
     let mut flags: Option<Flags> = None;
@@ -75,7 +80,7 @@ fn rust_flags(config: &Config, targets: &[TargetTriple]) -> Result<String> {
     if !has_debug_info(&flags.flags) {
         flags.push(RUST_DEBUG);
     }
-    RUST.into_iter().for_each(|flag| flags.push(flag));
+    RUST.into_iter().chain(apart.iter().map(String::as_str)).for_each(|flag| flags.push(flag));
     flags.encode().map_err(usage)
 }
 

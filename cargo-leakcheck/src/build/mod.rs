@@ -1,5 +1,6 @@
 //! Builds the test binaries with cargo and finds out how cargo would run them.
 
+mod apart;
 pub mod capture;
 mod command;
 mod config;
@@ -63,6 +64,8 @@ pub struct Doctests {
 /// What is known of a workspace before anything is built.
 pub struct Workspace {
     config: Config,
+    /// Flags for rustc that keep functions apart.
+    apart: Vec<String>,
     directories: Directories,
 }
 
@@ -76,10 +79,13 @@ impl Workspace {
         // Both wait for a program that they start.
         let (config, directories) = std::thread::scope(|scope| {
             let directories = scope.spawn(|| directories(options));
-            let config = config::load(options);
+            let config = config::load(options).map(|(config, libraries)| {
+                (config, libraries.map(|libraries| apart::flags(&libraries)).unwrap_or_default())
+            });
             (config, directories.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
-        Ok(Self { config: config?, directories: directories? })
+        let (config, apart) = config?;
+        Ok(Self { config, apart, directories: directories? })
     }
 
     /// Its root directory.
@@ -99,13 +105,13 @@ impl Workspace {
 /// [`Error::Build`] when cargo ends without success; [`Error::Usage`] when its configuration cannot be
 /// kept; [`Error::Command`] when cargo cannot be called.
 pub fn build(options: &BuildOptions, workspace: Workspace) -> Result<Built> {
-    let Workspace { config, directories } = workspace;
+    let Workspace { config, apart, directories } = workspace;
     let Directories { arguments: directories, target, own, .. } = directories;
     let targets = config::targets(options, &config)?;
     let host = config
         .host_triple()
         .map_err(|error| Error::Usage(format!("cannot find the host's target: {error}")))?;
-    let mut changes = flags::variables(options, &config, &targets)?;
+    let mut changes = flags::variables(options, &config, &targets, &apart)?;
     let captures = Captures::new(&options.executable)?;
     changes.insert("RUSTDOC".into(), captures.rustdoc().into());
     for triple in targets.iter().map(|target| target.triple()).chain([host]) {

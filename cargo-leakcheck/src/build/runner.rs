@@ -54,12 +54,12 @@ pub fn environment(
     workspace: &Workspace,
     options: &[String],
 ) -> Result<(Environment, OwnCode)> {
-    let Workspace { config, directories } = workspace;
+    let Workspace { config, apart, directories } = workspace;
     let targets = config::targets(build, config)?;
     let host = config
         .host_triple()
         .map_err(|error| Error::Usage(format!("cannot find the host's target: {error}")))?;
-    let mut variables = flags::variables(build, config, &targets)?;
+    let mut variables = flags::variables(build, config, &targets, apart)?;
     let Directories { arguments: places, own, .. } = directories;
     if let [_, target, rest @ ..] = &places[..] {
         variables.insert("CARGO_TARGET_DIR".into(), target.clone());

@@ -196,7 +196,7 @@ pub struct RunArgs {
     /// --max-fail 1
     #[arg(long, conflicts_with_all = ["retries", "max_fail"])]
     pub fail_fast: bool,
-    /// What counts against the default budget: lost blocks, or all that are outstanding at exit [default: lost]
+    /// What the limits for bytes and blocks are for: what is lost, or all that is outstanding at exit [default: lost]
     #[arg(long, value_name = "lost|outstanding", hide_possible_values = true)]
     pub count: Option<CountArg>,
     /// Count the leaks of tests that fail, abort or run out of time

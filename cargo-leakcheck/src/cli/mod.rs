@@ -29,7 +29,7 @@ use crate::config::apply;
 use crate::error::{Error, Result};
 use crate::options::{
     Action, BuildOptions, Color, ConfigOptions, DoctorOptions, Environment, Github, Ignored, JudgeOptions,
-    KernelBytes, Options, Raised, Recorder, ReportOptions, Selection, TraceOptions, When,
+    Options, ReportOptions, Selection, TraceOptions, When,
 };
 use crate::plan::filterset::needs_dependencies;
 
@@ -255,28 +255,9 @@ impl Shared {
 /// The defaults, with what the command line sets.
 fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Shared {
     let mut trace = TraceOptions {
-        require_ebpf: false,
-        raised: Raised::No,
-        recorder: Recorder::Auto,
         jobs: surroundings.cpus,
-        timeout: None,
-        retries: 0,
-        max_fail: None,
-        follow_children: false,
-        free_stacks: false,
-        descriptors: true,
-        kernel_bytes: KernelBytes::IfLeft,
-        kernel_report: false,
-        ipc: true,
-        files: true,
-        children: true,
-        mappings: true,
-        max_blocks: 2_097_152,
-        max_stacks: 65_536,
-        max_threads: 16_384,
-        max_bad_frees: 16_384,
-        max_files: 16_384,
         probe_at_entry: run.probe_at_entry,
+        ..TraceOptions::default()
     };
     let mut judge = JudgeOptions::default();
     let mut report = ReportOptions {

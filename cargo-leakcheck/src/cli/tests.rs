@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::options::{Count, Ignored};
+use crate::options::{Count, Ignored, KernelBytes};
 
 mod configured;
 mod runner;

@@ -8,10 +8,6 @@ use super::{Config, FILE, limits};
 use crate::model::{Budget, PlannedTest};
 use crate::options::Count;
 
-/// A test that has any of these is none of those that `count` is for.
-const LIMITS_OF_BLOCKS: [Key; 5] =
-    [Key::Bytes, Key::Blocks, Key::ReachableBytes, Key::ReachableBlocks, Key::OutstandingBytes];
-
 /// What applies to all tests of a run, and the overrides for some.
 pub fn explain_run(config: &Config) -> String {
     let mut shown = match config.chain.split_first() {
@@ -47,17 +43,15 @@ pub fn explain_test(config: &Config, test: &PlannedTest, means: &[bool]) -> Stri
 fn lines<'a>(layer: &Layer, attribute: &Budget, keys: impl Iterator<Item = &'a Known>) -> String {
     let limits = limits(attribute);
     let is_set = |key: &Key| layer.contains_key(key) || limits.iter().any(|(own, _)| own == key);
-    let counts_all =
-        layer.get(&Key::Count).is_some_and(|given| given.value == Value::Count(Count::Outstanding));
     // As the judge takes them.
-    let any_limit = LIMITS_OF_BLOCKS.iter().any(is_set);
     let default = |known: &Known| match known.key {
-        Key::Bytes if is_set(&Key::Blocks) || counts_all && !any_limit => "no limit",
-        Key::OutstandingBytes if counts_all && !any_limit => "0",
+        Key::Bytes if is_set(&Key::Blocks) => "no limit",
         _ => known.default,
     };
-    let origin = |key: Key, given: &Given| match key {
-        Key::Count if counts_all && any_limit => format!("{}, without effect beside limits", given.origin),
+    let origin = |key: Key, given: &Given| match (key, &given.value) {
+        (Key::Count, Value::Count(Count::Outstanding)) if is_set(&Key::OutstandingBytes) => {
+            format!("{}, without effect beside outstanding-bytes", given.origin)
+        }
         _ => given.origin.to_string(),
     };
     let rows: Vec<(String, String)> = keys

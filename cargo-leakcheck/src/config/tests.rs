@@ -265,14 +265,10 @@ fn defaults_are_those_of_the_judge() {
         ("", zero, none, "default"),
         ("blocks = 3", none, none, "default"),
         ("reachable-bytes = 3", zero, none, "default"),
-        ("count = 'outstanding'", none, zero, "f:2, profile default"),
-        (
-            "count = 'outstanding'\nreachable-bytes = 3",
-            zero,
-            none,
-            "f:2, profile default, without effect beside limits",
-        ),
-        ("count = 'outstanding'\nfds = 3", none, zero, "f:2, profile default"),
+        ("count = 'outstanding'", zero, none, "f:2, profile default"),
+        ("count = 'outstanding'\nblocks = 3", none, none, "f:2, profile default"),
+        ("count = 'outstanding'\nreachable-bytes = 3", zero, none, "f:2, profile default"),
+        ("count = 'lost'\nreachable-bytes = 3", zero, none, "f:2, profile default"),
     ] {
         let profiles = read::profiles("f", &format!("[profile.default]\n{text}\n"), &[]).unwrap();
         let config = Config::choose(&options("default"), &[("f".to_owned(), profiles)]).unwrap();
@@ -285,6 +281,10 @@ fn defaults_are_those_of_the_judge() {
         assert_eq!([line("bytes"), line("outstanding-bytes")], expected, "{text}");
         assert_eq!(line("count").1, count, "{text}");
     }
+    let text = "[profile.default]\ncount = 'outstanding'\noutstanding-bytes = 3\n";
+    let profiles = read::profiles("f", text, &[]).unwrap();
+    let config = Config::choose(&options("default"), &[("f".to_owned(), profiles)]).unwrap();
+    assert!(explain_run(&config).contains("f:2, profile default, without effect beside outstanding-bytes\n"));
 }
 
 #[test]

@@ -2,23 +2,11 @@
 
 use std::time::Duration;
 
+use leakcheck_common::parse_size;
 use toml::de::DeValue;
 
 use super::key::{Kind, Value};
 use crate::options::{Count, Recorder, When};
-
-/// Units of sizes; the same as in `#[leak_budget]`.
-const SIZES: [(&str, u64); 9] = [
-    ("", 1),
-    ("B", 1),
-    ("kB", 1000),
-    ("KB", 1000),
-    ("KiB", 1 << 10),
-    ("MB", 1_000_000),
-    ("MiB", 1 << 20),
-    ("GB", 1_000_000_000),
-    ("GiB", 1 << 30),
-];
 
 /// Reads a value.
 ///
@@ -35,7 +23,12 @@ pub fn read(kind: Kind, value: &DeValue<'_>) -> Result<Value, String> {
         other => format!("expected {words}, not {}", a(other)),
     };
     match (kind, value) {
-        (Kind::Size, DeValue::String(text)) => size(text).map(Value::Number),
+        (Kind::Size, DeValue::String(text)) => match parse_size(text) {
+            Ok(size) => Ok(Value::Number(size)),
+            Err(_) => {
+                Err("expected a whole number with B, kB, KiB, MB, MiB, GB or GiB, as in \"4 KiB\"".to_owned())
+            }
+        },
         (Kind::Size, _) => number("a number of bytes or a size such as \"4 KiB\"").map(Value::Number),
         (Kind::Number, _) => number("a whole number").map(Value::Number),
         (Kind::Positive(most), _) => {
@@ -93,19 +86,6 @@ pub fn a(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// Bytes that `text` stands for: a whole number and a unit (bytes without one).
-fn size(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = SIZES.iter().find(|(name, _)| *name == unit.trim_start()).map(|(_, factor)| *factor);
-    let product =
-        number.parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
-    product.ok_or_else(|| {
-        "expected a whole number with B, kB, KiB, MB, MiB, GB or GiB, as in \"4 KiB\"".to_owned()
-    })
-}
-
 /// A time: a number of seconds, or a number with `ms`, `s`, `m` or `h` behind it.
 ///
 /// # Errors
@@ -141,16 +121,6 @@ mod tests {
         }
         for text in ["", "s", "-1", "0", "1d", "1s2", "1e400h", "999999999999999999999h", "1.2.3"] {
             assert!(duration(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn units_of_size() {
-        for (text, bytes) in [("4 KiB", 4096), ("4kB", 4000), ("17", 17), ("2 GiB", 2 << 30)] {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "KiB", "4 kb", "1.5 KiB", "-1", "18446744073709551615 KiB"] {
-            assert!(size(text).is_err(), "{text}");
         }
     }
 }

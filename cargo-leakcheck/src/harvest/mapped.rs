@@ -29,7 +29,7 @@ impl Found {
     ) -> Option<Self> {
         let account = steering.kernel()?.map_calls()?.as_ref().ok()?;
         // A child's mappings have ended with it.
-        if counters[process::MAPPINGS] == 0 || process.child.is_some() || !process.seeks.mappings {
+        if counters[process::MAPPINGS] == 0 || process.child.is_some() || !process.wanted.mappings {
             return None;
         }
         if counters[process::LOST_MAPPINGS] > 0 {

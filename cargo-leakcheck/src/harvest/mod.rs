@@ -146,7 +146,7 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let nothing = !recorded.blocks.any_in_window() && recorded.bad_frees.is_empty() && interrupted.is_empty();
     let ipc = ipc::Found::of(steering, process, &counters, &mut snapshot.losses);
     let left = process
-        .seeks
+        .wanted
         .left
         .then(|| left::Found::of(steering, process, &threads, &counters, &mut snapshot.losses));
     let totals = totals::of(steering, process, &counters);

@@ -5,6 +5,7 @@ use super::*;
 use crate::model::FindingKind::*;
 use crate::model::{Output, PlannedTest, RecordedBy, Stdio, TargetKind, TestBinary, TestName, Window};
 
+mod counted;
 mod left;
 
 const OPTIONS: JudgeOptions = JudgeOptions {
@@ -72,23 +73,6 @@ fn by_default_nothing_may_be_lost() {
     for (found, reasons) in cases {
         check(none(), found, &OPTIONS, reasons);
     }
-}
-
-#[test]
-fn everything_alive_counts_on_demand() {
-    let all = [(DefinitelyLost, 1, 1), (IndirectlyLost, 2, 1), (PossiblyLost, 4, 1), (StillReachable, 8, 2)];
-    let cases: [(&[_], &[&str]); _] = [
-        (&[], &[]),
-        (&[(StillReachable, 10000, 1)], &["10000 B outstanding in 1 block (budget 0 B)"]),
-        (&all, &["15 B outstanding in 5 blocks (budget 0 B)"]),
-        (&[(PossiblyLost, 0, 2)], &["2 blocks outstanding (budget 0 blocks)"]),
-        (&[(DoubleFree, 0, 1)], &[]),
-    ];
-    for (found, reasons) in cases {
-        check(none(), found, &OUTSTANDING, reasons);
-    }
-    // A test with a budget of its own is judged by that.
-    check(Budget { reachable_bytes: Some(8), ..none() }, &[(StillReachable, 8, 1)], &OUTSTANDING, &[]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The types that pass between stages. Plain data: no stage's logic lives here.
 
+mod allocators;
 mod budget;
 mod descriptor;
 mod files;
@@ -14,6 +15,7 @@ mod test;
 mod totals;
 mod words;
 
+pub use allocators::{ALLOCATORS, KnownAllocator};
 pub use budget::{Budget, Measure};
 pub use descriptor::Descriptor;
 pub use files::LeftFiles;

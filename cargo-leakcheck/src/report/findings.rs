@@ -41,7 +41,9 @@ pub(super) fn render(test: &CheckedTest, view: &View, sources: &Sources, styled:
 /// has been mentioned in the test's line.
 pub(super) fn is_shown(finding: &Finding<Vec<Frame>>, test: &CheckedTest, view: &View) -> bool {
     let budget = &test.test.budget;
-    let outstanding = view.count == Count::Outstanding || budget.outstanding_bytes.is_some();
+    // What counts may be another thing for a test than for the run; of results that are read again only the run's is known.
+    let counts_all = [view.count, test.test.judge.count].contains(&Count::Outstanding);
+    let outstanding = counts_all || budget.outstanding_bytes.is_some();
     match finding.kind {
         FindingKind::DefinitelyLost | FindingKind::IndirectlyLost => true,
         FindingKind::DoubleFree | FindingKind::UnknownFree => true,
@@ -167,6 +169,9 @@ definitely lost: 4096 B in 1 block
         assert!(rendered(reachable(), &full).starts_with("still reachable: 10 B in 1 block\n"));
         let judged = View { count: Count::Outstanding, ..view.clone() };
         assert!(!rendered(reachable(), &judged).is_empty());
+        let mut test = testing::test("t", Outcome::Passed, Verdict::Clean);
+        test.test.judge.count = Count::Outstanding;
+        assert!(is_shown(&reachable(), &test, &view), "by an override");
         assert!(
             rendered(testing::finding(FindingKind::DoubleFree, 0), &view)
                 .starts_with("double free: 1 time\n")

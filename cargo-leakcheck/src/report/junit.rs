@@ -61,6 +61,9 @@ fn case(test: &CheckedTest, view: &View, sources: &Sources) -> TestCase {
     // What the case's result cannot say is said before the test's output.
     let because = test.recorded_by.as_ref().and_then(RecordedBy::because);
     let mut aside = because.map_or_else(String::new, |because| format!("recorder uprobe: {because}\n"));
+    if test.allocators.iter().any(|allocator| allocator != "glibc") {
+        aside += &format!("allocators: {}\n", test.allocators.join(", "));
+    }
     let mut case = match (&memory.verdict, outcome) {
         (Verdict::Leaks(reasons), None) if memory.counts => failure("leak", reasons),
         (Verdict::Leaks(reasons), Some(outcome)) if memory.counts => {

@@ -66,7 +66,7 @@ pub struct View {
     pub full_stacks: bool,
     /// Files that tests have left are shown for every test.
     pub files: bool,
-    /// What the default budget counts: findings that cannot fail a test are details.
+    /// What counts: findings that cannot fail a test are details.
     pub count: Count,
 }
 

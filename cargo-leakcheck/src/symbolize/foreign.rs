@@ -1,39 +1,18 @@
 //! What is known of code that is not the user's: std, allocators, the harness, the C and C++ runtime.
 
-use crate::model::{ALLOCATOR, Frame};
+use crate::model::{ALLOCATOR, ALLOCATORS, Frame};
 
-/// Crates of the toolchain, and allocators.
-const CRATES: [&str; 14] = [
-    "std",
-    "core",
-    "alloc",
-    "test",
-    "proc_macro",
-    "panic_unwind",
-    "panic_abort",
-    "std_detect",
-    "__rustc",
-    "tikv_jemallocator",
-    "tikv_jemalloc_sys",
-    "mimalloc",
-    "libmimalloc_sys",
-    "snmalloc_rs",
-];
+/// Crates of the toolchain.
+const CRATES: [&str; 9] =
+    ["std", "core", "alloc", "test", "proc_macro", "panic_unwind", "panic_abort", "std_detect", "__rustc"];
 
-/// Beginnings of function names of allocators.
-const ALLOCATORS: [&str; 14] = [
+/// Beginnings of names of functions that allocate, of Rust and C++.
+const ALLOCATE: [&str; 7] = [
     "__rust_alloc",
     "__rust_dealloc",
     "__rust_realloc",
     "__rdl_",
     "__rg_",
-    "je_",
-    "_rjem_",
-    "mi_",
-    "_mi_",
-    "sn_rust_",
-    "snmalloc::",
-    "tc_",
     "operator new",
     "operator delete",
 ];
@@ -46,7 +25,7 @@ const RUNTIMES: [&str; 7] =
 const STARTS: [&str; 3] = ["_start", "start_thread", "clone3"];
 
 /// Beginnings of file names of modules of the runtime, up to a dot or dash.
-const MODULES: [&str; 20] = [
+const MODULES: [&str; 14] = [
     "libc",
     "libm",
     "libpthread",
@@ -61,23 +40,16 @@ const MODULES: [&str; 20] = [
     "libc++abi",
     "libstd",
     "libtest",
-    "libjemalloc",
-    "libmimalloc",
-    "librpmalloc",
-    "libsnmallocshim",
-    "libtcmalloc",
-    "libtcmalloc_minimal",
 ];
 
 /// Whether a function's demangled name says that it is not the user's.
 pub(super) fn is_function(name: &str) -> bool {
     // C++ templates begin with their return type: `void std::f<int>()`.
     let last_word = || name.split('(').next().unwrap_or(name).rsplit_once(' ').map_or(name, |(_, word)| word);
-    ALLOCATOR.contains(&name)
+    allocates(name)
         || STARTS.contains(&name)
-        || ALLOCATORS.iter().chain(&RUNTIMES).any(|prefix| name.starts_with(prefix))
+        || RUNTIMES.iter().any(|prefix| name.starts_with(prefix))
         || is_rust_foreign(name)
-        || is_global_alloc(name)
         || (!name.starts_with('<') && last_word().starts_with("std::"))
 }
 
@@ -86,10 +58,6 @@ pub(super) fn is_function(name: &str) -> bool {
 pub(crate) fn family(frame: &Frame) -> Option<&str> {
     let name = frame.function.as_deref().unwrap_or_default();
     let file = frame.file.as_deref().unwrap_or_default();
-    let allocates = |name: &str| {
-        let begins = || ALLOCATORS.iter().any(|prefix| name.starts_with(prefix));
-        is_rust_alloc(name) || is_global_alloc(name) || ALLOCATOR.contains(&name) || begins()
-    };
     if let Some(path) = frame.module.as_deref().filter(|path| is_runtime_module(path)) {
         let module = path.rsplit('/').next().unwrap_or(path);
         Some(module.find(".so").map_or(module, |end| &module[..end]))
@@ -104,6 +72,22 @@ pub(crate) fn family(frame: &Frame) -> Option<&str> {
     } else {
         None
     }
+}
+
+/// Whether a function is an allocator's.
+fn allocates(name: &str) -> bool {
+    let is_of = |prefix: &str| match name.strip_prefix(prefix) {
+        // `rp` and `dl` are also the beginnings of other names.
+        Some(rest) => prefix.ends_with('_') || ALLOCATOR.contains(&rest),
+        None => false,
+    };
+    let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| name.starts_with(beginning));
+    let known = || {
+        ALLOCATORS
+            .iter()
+            .any(|known| known.prefixes.iter().any(|prefix| is_of(prefix)) || begins(known.inner))
+    };
+    is_rust_alloc(name) || is_global_alloc(name) || ALLOCATOR.contains(&name) || begins(&ALLOCATE) || known()
 }
 
 /// The family of functions that allocate.
@@ -149,7 +133,9 @@ fn is_crate(path: &str) -> bool {
     {
         path = rest;
     }
-    path.split_once("::").is_some_and(|(name, _)| CRATES.contains(&name))
+    let is_foreign =
+        |name| CRATES.contains(&name) || ALLOCATORS.iter().any(|known| known.crates.contains(&name));
+    path.split_once("::").is_some_and(|(name, _)| is_foreign(name))
 }
 
 /// Whether a function is an implementation of `GlobalAlloc`.
@@ -203,7 +189,7 @@ pub(super) fn is_toolchain_file(file: &str) -> bool {
 pub(super) fn is_runtime_module(path: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     file.starts_with('[')
-        || MODULES.iter().any(|name| {
+        || MODULES.iter().chain(ALLOCATORS.iter().flat_map(|known| known.libraries)).any(|name| {
             file.strip_prefix(name).is_some_and(|rest| rest.starts_with(".so") || rest.starts_with('-'))
         })
 }
@@ -265,6 +251,23 @@ mod tests {
         }
         assert!(is_function("void std::__cxx11::basic_string<char>::_M_construct<char*>(char*, char*)"));
         for name in ["leak_string(std::vector<int>)", "void make<std::vector<int>>(int)", "malloc_twice"] {
+            assert!(!is_function(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_known_allocators() {
+        for known in &ALLOCATORS {
+            let functions = known.prefixes.iter().map(|prefix| format!("{prefix}malloc"));
+            let crates = known.crates.iter().map(|name| format!("{name}::alloc"));
+            for name in functions.chain(crates).chain(known.inner.iter().map(|inner| format!("{inner}x"))) {
+                assert!(is_function(&name), "{name}");
+            }
+            for library in known.libraries {
+                assert!(is_runtime_module(&format!("/usr/lib/{library}.so.2")), "{library}");
+            }
+        }
+        for name in ["rpc_call", "dlopen", "rp", "dlmalloced"] {
             assert!(!is_function(name), "{name}");
         }
     }

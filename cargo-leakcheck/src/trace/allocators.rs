@@ -10,10 +10,11 @@ use std::sync::LazyLock;
 use leakcheck_common::site;
 
 use super::code::Code;
-use super::inlined;
+use super::inlined::{self, Fate};
 use super::sites::{Program, Site};
+use crate::model::ALLOCATORS;
 
-/// The functions that allocators have, with the prefixes below; a prefix has those that it has.
+/// The functions that allocators have, with an allocator's prefix; it has some of them.
 const FUNCTIONS: [(&str, Program, u64); 35] = [
     ("malloc", Program::Allocate, site::ALLOC_SIZE),
     ("calloc", Program::Allocate, site::ALLOC_COUNT),
@@ -54,22 +55,12 @@ const FUNCTIONS: [(&str, Program, u64); 35] = [
     ("new_nothrow", Program::Allocate, site::ALLOC_SIZE),
 ];
 
-/// The functions of snmalloc for Rust.
+/// The functions of snmalloc, which are for Rust.
 const SNMALLOC: [(&str, Program, u64); 4] = [
-    ("sn_rust_alloc", Program::Allocate, site::ALLOC_ALIGNED),
-    ("sn_rust_alloc_zeroed", Program::Allocate, site::ALLOC_ALIGNED),
-    ("sn_rust_realloc", Program::Allocate, site::REALLOC_FOURTH),
-    ("sn_rust_dealloc", Program::Deallocate, 0),
-];
-
-/// Prefixes of an allocator's functions, and its name.
-const PREFIXES: [(&str, &str); 6] = [
-    ("_rjem_", "jemalloc"),
-    ("je_", "jemalloc"),
-    ("mi_", "mimalloc"),
-    ("tc_", "tcmalloc"),
-    ("rp", "rpmalloc"),
-    ("dl", "dlmalloc"),
+    ("alloc", Program::Allocate, site::ALLOC_ALIGNED),
+    ("alloc_zeroed", Program::Allocate, site::ALLOC_ALIGNED),
+    ("realloc", Program::Allocate, site::REALLOC_FOURTH),
+    ("dealloc", Program::Deallocate, 0),
 ];
 
 /// Functions that only one allocator has, where its `malloc` has no prefix; the last two are C libraries'.
@@ -89,6 +80,15 @@ const RUST: [(&str, Program, u64); 4] = [
     ("__rust_alloc_zeroed", Program::Allocate, site::ALLOC_SIZE),
 ];
 
+/// What the optimizer may have done to these functions, and how it is kept from it.
+const INLINED: &str = "functions may have been made part of their callers by the optimizer; build with the flags \
+                       that `cargo leakcheck show-env` prints, or without optimization";
+const CHANGED: &str = "functions have lost arguments to link-time optimization; build with `lto = \"thin\"`, as by \
+                       `--config 'profile.release.lto=\"thin\"'`";
+
+const UNUSED: &str = "`dealloc` does nothing with a block, so that the optimizer does not call it with the block, or at \
+                      all; have it call `std::hint::black_box(block)`, or build without optimization";
+
 /// What a function is for, by its name: with a prefix that is an allocator's, or without one.
 struct Names {
     prefixed: HashMap<String, (Program, u64, &'static str)>,
@@ -96,15 +96,17 @@ struct Names {
 }
 
 static NAMES: LazyLock<Names> = LazyLock::new(|| {
-    let all = PREFIXES.iter().flat_map(|&(prefix, allocator)| {
-        FUNCTIONS
+    let prefixes =
+        ALLOCATORS.iter().flat_map(|known| known.prefixes.iter().map(move |prefix| (prefix, known.name)));
+    let prefixed = prefixes.flat_map(|(prefix, allocator)| {
+        let functions = if allocator == "snmalloc" { &SNMALLOC[..] } else { &FUNCTIONS };
+        functions
             .iter()
             .map(move |&(name, program, cookie)| (format!("{prefix}{name}"), (program, cookie, allocator)))
     });
-    let snmalloc = SNMALLOC.map(|(name, program, cookie)| (name.to_owned(), (program, cookie, "snmalloc")));
     // C has nothing else of these names without a prefix; `new` and the like are anybody's.
     let plain = FUNCTIONS[..17].iter().map(|&(name, program, cookie)| (name, (program, cookie)));
-    Names { prefixed: all.chain(snmalloc).collect(), plain: plain.collect() }
+    Names { prefixed: prefixed.collect(), plain: plain.collect() }
 });
 
 /// An allocator that a file has, and its functions.
@@ -121,8 +123,8 @@ pub struct Allocator {
 pub enum RustAllocator {
     /// All calls of it come by its functions.
     Whole(Allocator),
-    /// The optimizer has made these functions part of callers, as far as anybody knows; what it is called.
-    Inlined(String),
+    /// Not all calls do, as far as anybody knows: what it is called, and why not.
+    Unseen(String, &'static str),
 }
 
 impl Code {
@@ -198,19 +200,23 @@ impl Code {
         let alloc = self.symbols.iter().find(|symbol| is_internal(&symbol.0, RUST[0].0))?;
         let is_systems = |name: &str| is_internal(name, "__rdl_alloc");
         let file = self.with_debug_information();
-        match inlined::any(&file, is_systems) {
+        match inlined::fate(&file, is_systems) {
             // With LTO std's own allocator is part of these functions.
-            Some(true) => return None,
+            Some(Fate::Inlined) => return None,
             None if name.is_none() && self.calls(alloc.1, alloc.2, "malloc") => return None,
             _ => {}
         }
         let name = name.unwrap_or_else(|| "a #[global_allocator]".to_owned());
         let is_one = |name: &str| RUST.iter().any(|(wanted, _, _)| is_internal(name, wanted));
-        let whole = found[..3].iter().all(|found| *found) && inlined::any(&file, is_one) == Some(false);
-        Some(if whole {
-            RustAllocator::Whole(Allocator { name, sites })
-        } else {
-            RustAllocator::Inlined(name)
+        let fate = inlined::fate(&file, is_one).filter(|_| found[..3].iter().all(|found| *found));
+        let dealloc = self.symbols.iter().find(|symbol| is_internal(&symbol.0, RUST[1].0));
+        Some(match fate {
+            Some(Fate::Whole) if dealloc.is_some_and(|symbol| !self.uses_first_argument(symbol.1)) => {
+                RustAllocator::Unseen(name, UNUSED)
+            }
+            Some(Fate::Whole) => RustAllocator::Whole(Allocator { name, sites }),
+            Some(Fate::Changed) => RustAllocator::Unseen(name, CHANGED),
+            Some(Fate::Inlined) | None => RustAllocator::Unseen(name, INLINED),
         })
     }
 
@@ -265,6 +271,14 @@ mod tests {
             ("sn_rust_dealloc", "snmalloc"),
         ] {
             assert_eq!(NAMES.prefixed.get(name).map(|known| known.2), Some(allocator), "{name}");
+        }
+        for known in &ALLOCATORS {
+            for prefix in known.prefixes {
+                let is_its = |(name, function): (&String, &(Program, u64, &str))| {
+                    function.2 == known.name && name.starts_with(prefix)
+                };
+                assert!(NAMES.prefixed.iter().any(is_its), "{prefix}");
+            }
         }
         assert!(!NAMES.prefixed.contains_key("malloc"));
         assert!(NAMES.plain.contains_key("sdallocx") && !NAMES.plain.contains_key("new"));

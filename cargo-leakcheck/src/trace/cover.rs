@@ -309,14 +309,8 @@ impl Prepared {
 pub(super) fn rust_of(code: &Code, unknown: bool) -> (Option<Allocator>, Option<String>) {
     match code.rust_allocator() {
         Some(RustAllocator::Whole(rust)) => (Some(rust), None),
-        Some(RustAllocator::Inlined(name)) if unknown => {
-            let why = "may have been made part of their callers by the optimizer";
-            (
-                None,
-                Some(format!(
-                    "Rust's blocks come from {name}, whose functions {why}; test it without optimization"
-                )),
-            )
+        Some(RustAllocator::Unseen(name, why)) if unknown => {
+            (None, Some(format!("Rust's blocks come from {name}, whose {why}")))
         }
         _ => (None, None),
     }

@@ -1,33 +1,56 @@
-//! Whether the optimizer has made functions part of their callers, as debug information tells. Calls of such a
-//! function pass its probes by.
+//! What the optimizer has made of functions, as debug information tells. Calls of one that is part of its
+//! callers pass its probes by, and one that lacks arguments does not have them where they are looked for.
 
 use std::collections::HashSet;
 
-use gimli::{AttributeValue, Dwarf, EndianSlice, LittleEndian, constants};
+use gimli::{AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, LittleEndian, Unit, constants};
 use object::{Object as _, ObjectSection as _};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Whether a function whose name `is` what is looked for has been made part of a caller; none if there is no
-/// debug information that could tell.
-pub fn any(file: &[u8], is: impl Fn(&str) -> bool) -> Option<bool> {
+/// What has become of functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// They are as they were written.
+    Whole,
+    /// One has been made part of a caller.
+    Inlined,
+    /// One is called in another way than it was written: by link-time optimization of the whole program, which leaves
+    /// out arguments that are not used.
+    Changed,
+}
+
+/// What has become of the functions whose names are looked for; none if there is no debug information that could
+/// tell.
+pub fn fate(file: &[u8], is: impl Fn(&str) -> bool) -> Option<Fate> {
     let elf = object::File::parse(file).ok()?;
     let section = |id: gimli::SectionId| -> gimli::Result<Slice<'_>> {
         let data = elf.section_by_name(id.name()).and_then(|section| section.data().ok());
         Ok(EndianSlice::new(data.unwrap_or_default(), LittleEndian))
     };
     let dwarf = Dwarf::load(section).ok()?;
-    let (functions, inlined) = read(&dwarf, is).ok()?;
+    let found = read(&dwarf, is).ok()?;
     // A Rust program always has entries of these functions: they are std's.
-    (!functions.is_empty()).then(|| !functions.is_disjoint(&inlined))
+    match (found.functions.is_disjoint(&found.inlined), found.changed) {
+        _ if found.functions.is_empty() => None,
+        (false, _) => Some(Fate::Inlined),
+        (true, true) => Some(Fate::Changed),
+        (true, false) => Some(Fate::Whole),
+    }
 }
 
-/// The entries of such functions, and those that something was made of in code of the program; as offsets.
-fn read(
-    dwarf: &Dwarf<Slice<'_>>,
-    is: impl Fn(&str) -> bool,
-) -> gimli::Result<(HashSet<usize>, HashSet<usize>)> {
-    let (mut functions, mut inlined) = (HashSet::new(), HashSet::new());
+#[derive(Default)]
+struct Found {
+    /// The functions' entries, as offsets.
+    functions: HashSet<usize>,
+    /// Entries that something was made of in code of the program.
+    inlined: HashSet<usize>,
+    /// The compiler says of a function's code that it cannot be called as it was written.
+    changed: bool,
+}
+
+fn read(dwarf: &Dwarf<Slice<'_>>, is: impl Fn(&str) -> bool) -> gimli::Result<Found> {
+    let mut found = Found::default();
     let mut headers = dwarf.units();
     while let Some(header) = headers.next()? {
         let unit = dwarf.unit(header)?;
@@ -41,21 +64,30 @@ fn read(
                     let name = dwarf.attr_string(&unit, name);
                     name.is_ok_and(|name| name.to_string().is_ok_and(&is))
                 }) {
-                    functions.insert(start + entry.offset().0);
+                    found.functions.insert(start + entry.offset().0);
+                    let nocall = AttributeValue::CallingConvention(constants::DW_CC_nocall);
+                    let is_changed = entry.attr_value(constants::DW_AT_calling_convention) == Some(nocall);
+                    found.changed |= is_changed && is_in_program(dwarf, &unit, entry)?;
                 }
-            } else if entry.tag() == constants::DW_TAG_inlined_subroutine {
-                // What the linker has left out is at address 0.
-                let first = dwarf.die_ranges(&unit, entry)?.next()?;
-                if first.is_none_or(|range| range.begin < 0x100) {
-                    continue;
-                }
+            } else if entry.tag() == constants::DW_TAG_inlined_subroutine
+                && is_in_program(dwarf, &unit, entry)?
+            {
                 match entry.attr_value(constants::DW_AT_abstract_origin) {
-                    Some(AttributeValue::UnitRef(offset)) => inlined.insert(start + offset.0),
-                    Some(AttributeValue::DebugInfoRef(offset)) => inlined.insert(offset.0),
+                    Some(AttributeValue::UnitRef(offset)) => found.inlined.insert(start + offset.0),
+                    Some(AttributeValue::DebugInfoRef(offset)) => found.inlined.insert(offset.0),
                     _ => false,
                 };
             }
         }
     }
-    Ok((functions, inlined))
+    Ok(found)
+}
+
+/// Whether there is code of an entry. What the linker has left out is at address 0.
+fn is_in_program<'a>(
+    dwarf: &Dwarf<Slice<'a>>,
+    unit: &Unit<Slice<'a>>,
+    entry: &DebuggingInformationEntry<Slice<'a>>,
+) -> gimli::Result<bool> {
+    Ok(dwarf.die_ranges(unit, entry)?.next()?.is_some_and(|range| range.begin >= 0x100))
 }

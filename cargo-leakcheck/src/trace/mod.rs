@@ -42,6 +42,7 @@ mod steering;
 mod symbols;
 mod table;
 mod temporary;
+mod unused;
 pub mod unwind;
 mod weigh;
 

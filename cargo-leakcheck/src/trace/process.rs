@@ -129,7 +129,7 @@ pub struct Process {
     /// When it was looked last, what it leaves running was not about to change.
     pub settled: bool,
     /// What is looked for at its exit.
-    pub seeks: Seeks,
+    pub wanted: Wanted,
     /// What could not be seen.
     pub losses: Vec<Loss>,
     /// What was seen at its exit.
@@ -138,7 +138,7 @@ pub struct Process {
 
 /// What is looked for at a process's exit, besides blocks, where the run looks for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Seeks {
+pub struct Wanted {
     /// Descriptors.
     pub files: bool,
     /// IPC objects.
@@ -151,7 +151,7 @@ pub struct Seeks {
     pub mappings: bool,
 }
 
-impl Seeks {
+impl Wanted {
     const NOTHING: Self = Self { files: false, ipc: false, held: false, left: false, mappings: false };
 
     /// What is looked for with these options.
@@ -196,7 +196,7 @@ impl Process {
             control: None,
             exited: None,
             settled: false,
-            seeks: Seeks::NOTHING,
+            wanted: Wanted::NOTHING,
             losses: uncovered.map(|reason| Loss::Allocator { reason }).into_iter().collect(),
             snapshot: None,
         }

@@ -181,7 +181,17 @@ impl Workspace {
             fs::read_dir(build).unwrap().map(|entry| entry.unwrap().path().join("out/flags")).collect();
         found.retain(|path| path.exists());
         assert_eq!(found.len(), 1, "{found:?}");
-        fs::read_to_string(&found[0]).unwrap().lines().map(str::to_owned).collect()
+        let text = fs::read_to_string(&found[0]).unwrap();
+        // Those for LLVM have a number of the compiler's in them: they count.
+        let line = |line: &str| {
+            let (llvm, rest): (Vec<&str>, _) =
+                line.split(' ').partition(|flag| flag.starts_with("-Cllvm-args="));
+            match llvm.len() {
+                0 => rest.join(" "),
+                number => format!("{} and {number} for LLVM", rest.join(" ")),
+            }
+        };
+        text.lines().map(line).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Other allocators than the shared C library's, preloaded and linked, and executables without a loader.
 
 use camino::Utf8Path;
+use fs_err as fs;
 use leakcheck_tests::compare;
 use leakcheck_tests::fixture::Fixture;
 use leakcheck_tests::marker::Amount;
@@ -15,11 +16,15 @@ use crate::{NamedTrial, Outcome};
 pub const TRIALS: &[NamedTrial] = &[
     ("allocators::of_static_tests", of_static_tests),
     ("allocators::of_optimized_tests", of_optimized_tests),
+    ("allocators::of_tests_optimized_by_profiles", of_tests_optimized_by_profiles),
+    ("allocators::of_tests_optimized_otherwise", of_tests_optimized_otherwise),
     ("allocators::of_static_programs", of_static_programs),
     ("allocators::of_musl", of_musl),
     ("allocators::of_libraries", of_libraries),
     ("allocators::of_stripped_programs", of_stripped_programs),
     ("allocators::named_and_unnamed", named_and_unnamed),
+    ("allocators::said_everywhere", said_everywhere),
+    ("allocators::preloaded_into_tests", preloaded_into_tests),
 ];
 
 /// Test binaries without a loader. (snmalloc's crate links a library that there is only a shared one of.)
@@ -42,25 +47,115 @@ fn of_static_tests(workshop: &Workshop) -> Outcome {
     }
 }
 
-/// Where the optimizer has made an allocator's functions part of their callers, nothing is called clean that is not.
+/// What the optimizer would make part of callers, or leave out, is kept as it is.
 fn of_optimized_tests(workshop: &Workshop) -> Outcome {
     let fixture = Fixture::read(&workshop.fixtures().join("other-allocators"))?;
-    let desk = Desk::new(workshop, "other-allocators")?;
-    let targets =
-        ["--release", "--test", "wrapper", "--test", "bump", "--test", "arena", "--test", "jemalloc"];
-    let (run, report) = desk.run(workshop, &targets, &[])?;
-    for test in &report.tests {
+    let (run, report) = Desk::new(workshop, "other-allocators")?.run(workshop, &["--release"], &[])?;
+    let differences = compare::report(&fixture, &report);
+    match differences.is_empty() {
+        true => run.expect(fixture.exit, &[]),
+        false => Err(format!("{differences}\n{}", run.describe())),
+    }
+}
+
+/// The fixture's allocators that are written by hand, as a workspace of their own, which is built soon.
+fn by_hand(workshop: &Workshop, folder: &Utf8Path) -> Result<(Fixture, Desk), String> {
+    let from = workshop.fixtures().join("other-allocators");
+    let mut fixture = Fixture::read(&from)?;
+    let problem = |problem: std::io::Error| problem.to_string();
+    fs::create_dir_all(folder.join("tests")).map_err(problem)?;
+    for path in ["build.rs", "src", "c"] {
+        std::os::unix::fs::symlink(from.join(path), folder.join(path)).map_err(problem)?;
+    }
+    for file in BY_HAND.map(|name| format!("tests/{name}.rs")) {
+        fs::copy(from.join(&file), folder.join(&file)).map_err(problem)?;
+    }
+    fs::copy(workshop.fixtures().join("Cargo.lock"), folder.join("Cargo.lock")).map_err(problem)?;
+    let manifest = fs::read_to_string(from.join("Cargo.toml")).map_err(problem)?;
+    let (manifest, _) = manifest.split_once("[dev-dependencies]").unwrap_or((&manifest, ""));
+    fs::write(folder.join("Cargo.toml"), format!("{manifest}[workspace]\n")).map_err(problem)?;
+    fixture.tests.retain(|(binary, _), _| BY_HAND.iter().any(|name| binary.ends_with(name)));
+    let target = folder.join("target");
+    let desk = Desk::of(workshop, &folder.join("Cargo.toml"), &target, "other-allocators")?;
+    Ok((fixture, desk))
+}
+
+/// Allocators that need no other crate.
+const BY_HAND: [&str; 4] = ["system", "wrapper", "bump", "arena"];
+
+/// The same where each crate is optimized with those that it uses (`lto = "thin"`), and where small code is wanted.
+fn of_tests_optimized_by_profiles(workshop: &Workshop) -> Outcome {
+    let (fixture, desk) = by_hand(workshop, &workshop.path().join("profiles"))?;
+    for setting in ["lto='thin'", "opt-level='z'", "panic='abort'"] {
+        let setting = format!("profile.release.{setting}");
+        let (run, report) = desk.run(workshop, &["--release", "--config", &setting], &[])?;
+        let differences = compare::report(&fixture, &report);
+        if !differences.is_empty() {
+            return Err(format!("{setting}: {differences}\n{}", run.describe()));
+        }
+        run.expect(fixture.exit, &[])?;
+    }
+    Ok(())
+}
+
+/// Where the functions are part of their callers after all, or lack arguments, nothing is called clean that is not, and
+/// the report says what to do.
+fn of_tests_optimized_otherwise(workshop: &Workshop) -> Outcome {
+    let folder = workshop.path().join("otherwise");
+    let (fixture, desk) = by_hand(workshop, &folder)?;
+    let (run, report) = desk.run(workshop, &["--release", "--config", "profile.release.lto='fat'"], &[])?;
+    unseen_or_exact(&fixture, &report.tests, "`lto = \"thin\"`")
+        .map_err(|it| format!("{it}\n{}", run.describe()))?;
+    run.expect(10, &["allocator not covered", "`lto = \"thin\"`"])?;
+
+    // What does nothing with a block is not called.
+    let bump = fs::read_to_string(folder.join("tests/bump.rs")).map_err(|problem| problem.to_string())?;
+    let idle = bump.replace("black_box(block);", "let _ = block;");
+    fs::write(folder.join("tests/bump.rs"), idle).map_err(|problem| problem.to_string())?;
+    let (run, report) = desk.run(workshop, &["--release", "--test", "bump"], &[])?;
+    match report.tests.iter().all(|test| test.verdict == "incomplete") {
+        true => run.expect(10, &["allocator not covered", "have it call `std::hint::black_box(block)`"])?,
+        false => return Err(run.describe()),
+    }
+    fs::write(folder.join("tests/bump.rs"), bump).map_err(|problem| problem.to_string())?;
+
+    // Built by flags of others, and started by the runner.
+    let manifest = folder.join("Cargo.toml");
+    let (results, tool) = (desk.file("results"), workshop.tool()?);
+    fs::create_dir(&results).map_err(|problem| problem.to_string())?;
+    let mut command = workshop.outside("cargo");
+    command.args(["test", "--release", "--no-fail-fast", "--manifest-path", manifest.as_str()]);
+    command.env("CARGO_TARGET_DIR", folder.join("plain")).env("LEAKCHECK_RESULTS", &results);
+    command.env("RUSTFLAGS", "-g -Cforce-frame-pointers=yes -Cstrip=none").env("CFLAGS", "-g");
+    command.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", format!("{tool} exec --runner --"));
+    let output = command.output().map_err(|problem| format!("{command:?}: {problem}"))?;
+    let run = Run::new(format!("{command:?}"), output);
+    let mut tests = Vec::new();
+    for entry in fs::read_dir(&results).map_err(|problem| problem.to_string())? {
+        let path = entry.map_err(|problem| problem.to_string())?.path();
+        let path = Utf8Path::from_path(&path).ok_or("a name that is not UTF-8")?.to_owned();
+        tests.extend(crate::documents::json(&path)?.tests);
+    }
+    unseen_or_exact(&fixture, &tests, "cargo leakcheck show-env")
+        .map_err(|it| format!("{it}\n{}", run.describe()))
+}
+
+/// Each test of the fixture is as announced, or incomplete with this advice; some are.
+fn unseen_or_exact(fixture: &Fixture, tests: &[Test], advice: &str) -> Outcome {
+    let mut unseen = 0;
+    for test in tests {
         let expected = fixture.tests.get(&(test.binary.clone(), test.name.clone()));
         let expected = expected.ok_or_else(|| format!("{} is not the fixture's", test.name))?;
         let (differences, told) = (compare::test(expected, test), format!("{:?}", test.losses));
-        let is_unseen = test.verdict == "incomplete" && told.contains("made part of their callers");
-        if !differences.is_empty() && !is_unseen {
-            return Err(format!("{} {}: {differences}{told}\n{}", test.binary, test.name, run.describe()));
+        let told_so = test.verdict == "incomplete" && told.contains(&*advice.replace('"', "\\\""));
+        unseen += usize::from(told_so);
+        if !differences.is_empty() && !told_so {
+            return Err(format!("{} {}: {differences}{told}", test.binary, test.name));
         }
     }
-    match report.tests.len() {
-        24 => Ok(()),
-        other => Err(format!("{other} tests of 24\n{}", run.describe())),
+    match (tests.len() == fixture.tests.len(), unseen) {
+        (true, 1..) => Ok(()),
+        (_, unseen) => Err(format!("{} tests of {}, {unseen} unseen", tests.len(), fixture.tests.len())),
     }
 }
 
@@ -163,4 +258,42 @@ fn named_and_unnamed(workshop: &Workshop) -> Outcome {
         workshop.run(&options, &[])?.expect(10, &["allocator not covered", name])?;
     }
     Ok(())
+}
+
+/// Every report names what a test's blocks come from, whoever has chosen the recorder.
+fn said_everywhere(workshop: &Workshop) -> Outcome {
+    for (target, name, note) in [
+        ("jemalloc", "jemalloc", "recorder uprobe: jemalloc is linked in"),
+        ("bump", "bump::Bump", "recorder uprobe: rust's blocks come from bump::bump"),
+    ] {
+        for recorder in ["auto", "uprobe"] {
+            let desk = Desk::new(workshop, "other-allocators")?;
+            let args = ["--test", target, "--recorder", recorder, "empty"];
+            let (run, report) = desk.run(workshop, &args, &[])?;
+            let junit = fs::read_to_string(desk.file("junit.xml")).map_err(|problem| problem.to_string())?;
+            let in_json = report.tests.iter().all(|test| test.allocators == [name, "glibc"]);
+            if !in_json || report.tests.len() != 1 || !junit.contains(&format!("allocators: {name}, glibc")) {
+                return Err(format!("{recorder}: {:?}\n{junit}\n{}", report.tests, run.describe()));
+            }
+            let noted = if recorder == "auto" { &[note][..] } else { &[] };
+            run.expect(0, noted)?;
+        }
+    }
+    Ok(())
+}
+
+/// An allocator that the user preloads is that of the tests, too. It needs the library (Debian: libjemalloc2).
+fn preloaded_into_tests(workshop: &Workshop) -> Outcome {
+    let mut fixture = Fixture::read(&workshop.fixtures().join("other-allocators"))?;
+    fixture.tests.retain(|(binary, _), _| binary.ends_with("::system"));
+    let library = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+    let variables = [("LD_PRELOAD".to_owned(), library.to_owned())];
+    let desk = Desk::new(workshop, "other-allocators")?;
+    let (run, report) = desk.run(workshop, &["--test", "system"], &variables)?;
+    let differences = compare::report(&fixture, &report);
+    let named = report.tests.iter().all(|test| test.allocators.iter().any(|name| name == "jemalloc"));
+    match differences.is_empty() && named && !report.tests.is_empty() {
+        true => run.expect(fixture.exit, &["has a malloc of its own (jemalloc)"]),
+        false => Err(format!("{differences}{:?}\n{}", report.tests, run.describe())),
+    }
 }

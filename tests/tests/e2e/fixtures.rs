@@ -114,7 +114,16 @@ impl Desk {
     /// For a run on one crate.
     pub fn new(workshop: &Workshop, package: &str) -> Result<Self, String> {
         let manifest = workshop.fixtures().join("Cargo.toml");
-        let target = workshop.target_dir();
+        Self::of(workshop, &manifest, &workshop.target_dir(), package)
+    }
+
+    /// For a run on a crate of another workspace, which is built elsewhere: cargo would take the one's for the other's.
+    pub fn of(
+        workshop: &Workshop,
+        manifest: &Utf8Path,
+        target: &Utf8Path,
+        package: &str,
+    ) -> Result<Self, String> {
         let fixed =
             ["--manifest-path", manifest.as_str(), "--target-dir", target.as_str(), "--package", package];
         let folder = tempfile::tempdir_in(workshop.path()).map_err(|problem| problem.to_string())?;

@@ -81,7 +81,16 @@ fn json_to_stdout(workshop: &Workshop) -> Outcome {
 
 fn outstanding(workshop: &Workshop) -> Outcome {
     ran(workshop, "statics", &["once_lock"], &["once_lock"], 0)?;
-    ran(workshop, "statics", &["once_lock", "--count", "outstanding"], &["once_lock"], 2)
+    ran(workshop, "statics", &["once_lock", "--count", "outstanding"], &["once_lock"], 2)?;
+    // Also beside limits, which are for what counts.
+    for (limit, code) in [("blocks = 0", 2), ("blocks = 1", 0), ("reachable-bytes = '1 MiB'", 0)] {
+        let file = workshop.path().join("outstanding.toml");
+        fs_err::write(&file, format!("[profile.default]\n{limit}\n"))
+            .map_err(|problem| problem.to_string())?;
+        let args = ["once_lock", "--count", "outstanding", "--config-file", file.as_str()];
+        ran(workshop, "statics", &args, &["once_lock"], code)?;
+    }
+    Ok(())
 }
 
 fn failed(workshop: &Workshop) -> Outcome {

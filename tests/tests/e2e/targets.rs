@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use leakcheck_tests::compare;
+use leakcheck_tests::fixture::Fixture;
 use leakcheck_tests::report::{Report, Target};
 use leakcheck_tests::tool::{Run, Workshop};
 
@@ -14,6 +16,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("targets::statuses", statuses),
     ("targets::nothing", nothing),
     ("targets::of_parts", of_parts),
+    ("targets::of_other_profiles", of_other_profiles),
 ];
 
 /// The targets by their names with `_`, whether they are doctests, and the number of their tests.
@@ -152,6 +155,32 @@ fn nothing(workshop: &Workshop) -> Outcome {
         return Err(run.describe());
     }
     run.expect(4, &["0 tests run"])
+}
+
+/// A build profile of one's own, which strips what it builds and has no use for panics, and a target that is named: the
+/// same findings, in the same lines, and a target directory that keeps them apart.
+fn of_other_profiles(workshop: &Workshop) -> Outcome {
+    let settings = ["inherits='dev'", "strip=true", "debug=false", "panic='abort'", "codegen-units=1"];
+    let settings = settings.map(|setting| format!("profile.ours.{setting}"));
+    let configs = settings.iter().flat_map(|setting| ["--config", setting]);
+    let target = ["--target", "x86_64-unknown-linux-gnu"];
+    for more in [&[][..], &target] {
+        let fixture = Fixture::read(&workshop.fixtures().join("endings"))?;
+        let args: Vec<&str> =
+            ["--profile", "ours"].into_iter().chain(configs.clone()).chain(more.iter().copied()).collect();
+        let own = fixture.args.iter().map(String::as_str);
+        let (run, report) = Desk::new(workshop, "endings")?.run(
+            workshop,
+            &args.into_iter().chain(own).collect::<Vec<_>>(),
+            &[],
+        )?;
+        let differences = compare::report(&fixture, &report);
+        if !differences.is_empty() {
+            return Err(format!("{differences}\n{}", run.describe()));
+        }
+        run.expect(fixture.exit, &[])?;
+    }
+    Ok(())
 }
 
 /// Reports of parts come to the same targets as one run.

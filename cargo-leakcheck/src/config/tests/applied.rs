@@ -1,7 +1,7 @@
 //! What values come to.
 
 use super::*;
-use crate::options::{Action, JudgeOptions, KernelBytes, Raised, ReportOptions, When};
+use crate::options::{Action, JudgeOptions, KernelBytes, ReportOptions, When};
 
 #[test]
 fn what_is_set_up_is_what_any_test_wants() {
@@ -12,7 +12,7 @@ fn what_is_set_up_is_what_any_test_wants() {
         apply::trace(layer, &mut trace);
         trace
     };
-    let run = with(&config.of_run(), trace());
+    let run = with(&config.of_run(), TraceOptions::default());
     assert!(!run.descriptors && !run.follow_children && run.ipc);
     assert_eq!((run.kernel_bytes, run.retries), (KernelBytes::Off, 0));
     let widest = config.widest(&run);
@@ -27,40 +27,20 @@ fn what_is_set_up_is_what_any_test_wants() {
     assert_eq!((widest.descriptors, widest.kernel_bytes), (false, KernelBytes::Off));
 }
 
-fn trace() -> TraceOptions {
-    TraceOptions {
-        require_ebpf: false,
-        raised: Raised::No,
-        recorder: Recorder::Auto,
-        jobs: 1,
-        timeout: None,
-        retries: 0,
-        max_fail: None,
-        follow_children: false,
-        free_stacks: false,
-        descriptors: true,
-        kernel_bytes: KernelBytes::IfLeft,
-        kernel_report: false,
-        ipc: true,
-        files: true,
-        children: true,
-        mappings: true,
-        max_blocks: 1,
-        max_stacks: 1,
-        max_threads: 1,
-        max_bad_frees: 1,
-        max_files: 1,
-        probe_at_entry: false,
-    }
-}
-
 /// A run, in which nothing is done.
 fn run(given: &[(Key, Value)]) -> Options {
     let given =
         given.iter().map(|(key, value)| (*key, Given { value: value.clone(), origin: Origin::Option("x") }));
     let config = ConfigOptions { given: given.collect(), ..options("default") };
     let (judge, report) = (JudgeOptions::default(), ReportOptions::default());
-    Options { action: Action::Merge(Vec::new()), sudo: true, trace: trace(), judge, report, config }
+    Options {
+        action: Action::Merge(Vec::new()),
+        sudo: true,
+        trace: TraceOptions::default(),
+        judge,
+        report,
+        config,
+    }
 }
 
 /// Whoever adds a limit to [`Budget`] has to say here by which key it is set.

@@ -54,7 +54,7 @@ impl<'a> Opened<'a> {
         losses: &mut Vec<Loss>,
     ) -> Option<Self> {
         let files = steering.kernel()?.files()?.as_ref().ok()?;
-        if !process.seeks.files {
+        if !process.wanted.files {
             return None;
         }
         // Those of children end with them.
@@ -84,7 +84,7 @@ impl<'a> Opened<'a> {
         };
         let Compared { by_file, duplicates, of_others } = compared;
         let objects = steering.kernel()?.objects().and_then(|objects| objects.as_ref().ok());
-        let is_whole = process.seeks.held && process.sees.objects && counters[process::LOST_OBJECTS] == 0;
+        let is_whole = process.wanted.held && process.sees.objects && counters[process::LOST_OBJECTS] == 0;
         let objects = objects.filter(|objects| is_whole && objects.runs());
         let any = !by_file.is_empty() || !duplicates.is_empty() || !of_others.is_empty();
         any.then_some(Self { files, process: pid, objects, by_file, duplicates, of_others })

@@ -52,7 +52,7 @@ impl Found {
         losses: &mut Vec<Loss>,
     ) -> Option<Self> {
         // A child's are in the test's namespace, and may be in use there.
-        let held = process.held.as_ref().filter(|_| process.seeks.ipc)?;
+        let held = process.held.as_ref().filter(|_| process.wanted.ipc)?;
         let mut objects = Vec::new();
         match held.ipc() {
             None => {}

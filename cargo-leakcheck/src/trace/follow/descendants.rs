@@ -11,7 +11,7 @@ use super::{Follower, end_process, leave, proceed};
 use crate::harvest;
 use crate::model::Window;
 use crate::sys::{self, Stop};
-use crate::trace::process::{Process, Seeks, Turn};
+use crate::trace::process::{Process, Turn, Wanted};
 
 /// How long it is tried to end what is left.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -119,12 +119,12 @@ impl Follower<'_> {
         let again = test.and_then(|test| self.again.get(&test.number));
         let notes_frees = trace.free_stacks || again.is_some_and(|again| again.frees);
         // What it leaves running is the test's, as whose child it is looked for.
-        let seeks = Seeks { left: false, ..Seeks::of(trace) };
+        let wanted = Wanted { left: false, ..Wanted::of(trace) };
         let ledger = self.prepared.ledger(coverage);
         let process = Process::new(turn, pid, Window::Process, coverage, ledger, notes_frees);
         self.others.remove(&pid);
         self.owners.insert(pid, pid);
-        self.processes.insert(pid, Process { child: Some(name(pid)), seeks, ..process });
+        self.processes.insert(pid, Process { child: Some(name(pid)), wanted, ..process });
         self.executed(pid, pid);
     }
 

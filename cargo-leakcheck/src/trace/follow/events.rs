@@ -177,12 +177,12 @@ impl Follower<'_> {
             return;
         }
         let since = *process.exited.get_or_insert_with(Instant::now);
-        if process.seeks.left && !harvest::is_settled(self.steering, owner, since, &mut process.settled) {
+        if process.wanted.left && !harvest::is_settled(self.steering, owner, since, &mut process.settled) {
             return;
         }
         self.steering.ending(process);
         process.snapshot = Some(harvest::take(self.steering, process));
-        if process.seeks.left {
+        if process.wanted.left {
             harvest::end_children(self.steering, owner);
         }
         let threads: Vec<Pid> = process.threads.keys().copied().collect();
@@ -233,7 +233,7 @@ impl Follower<'_> {
                 Stop::Signalled(signal) => Outcome::Signalled { signal },
                 Stop::Signal(_) | Stop::Event(..) => unreachable!("only ends come here"),
             };
-            if process.seeks.left && process.snapshot.is_none() {
+            if process.wanted.left && process.snapshot.is_none() {
                 harvest::end_children(self.steering, owner);
             }
             test.end(process, outcome);

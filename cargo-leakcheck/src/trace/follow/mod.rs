@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 
 use super::Event;
 use super::prepare::Prepared;
-use super::process::{Phase, Process, Seeks, Turn};
+use super::process::{Phase, Process, Turn, Wanted};
 use super::running::Running;
 use super::steering::Steering;
 use crate::error::{Error, Result};
@@ -168,7 +168,7 @@ impl<'a> Follower<'a> {
             &self.spawner,
             &self.null,
         )?;
-        let process = Process { seeks: Seeks::of(trace), ..process };
+        let process = Process { wanted: Wanted::of(trace), ..process };
         let pid = process.pid;
         let mut options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT
