@@ -290,6 +290,8 @@ pub struct TraceOptions {
     pub max_files: u32,
     /// Probe functions at their first instruction (only the benchmark wants this).
     pub probe_at_entry: bool,
+    /// Record in the spare tables only, as if the kernel had no memory at hand (only tests want this).
+    pub spare_only: bool,
 }
 
 /// When to say what descriptors hold in the kernel: what it takes slows the whole machine a little.

@@ -212,6 +212,14 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
+    /// Records of the kernel side for which the kernel had no memory, although their table has room.
+    #[error("{} not recorded because the kernel had no memory for it at that moment; run it again, with less --jobs or less else that runs", model::count(*.count, .what))]
+    NoMemory {
+        /// What was to be recorded, one of them.
+        what: &'static str,
+        /// How many.
+        count: u64,
+    },
     /// The planted block was not seen.
     #[error("the canary block was not seen: recording does not work in this process ({reason})")]
     NoCanary {

@@ -298,6 +298,9 @@ pub struct RunArgs {
     /// Probe functions at their first instruction (for the benchmark)
     #[arg(long, hide = true)]
     pub probe_at_entry: bool,
+    /// Record in the spare tables only, as if the kernel had no memory at hand (for tests)
+    #[arg(long, hide = true)]
+    pub spare_only: bool,
     /// Print how long the leak check at a process's exit took, and the memory it took (for the benchmark)
     #[arg(long, hide = true)]
     pub timings: bool,

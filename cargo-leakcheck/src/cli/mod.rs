@@ -277,6 +277,7 @@ fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Sha
         max_bad_frees: 16_384,
         max_files: 16_384,
         probe_at_entry: run.probe_at_entry,
+        spare_only: run.spare_only,
     };
     let mut judge = JudgeOptions::default();
     let mut report = ReportOptions {

@@ -9,8 +9,11 @@ const OBJECTS: u32 = 4;
 /// Entries of the table of totals for each test that runs: system calls by places in the kernel.
 const TOTALS: u32 = 1 << 10;
 
+/// Entries of the tables for what the kernel has no memory for at that moment: what they take is taken from the start.
+const SPARES: u32 = 256;
+
 /// Entries of the tables whose sizes depend on the run; `records` says that the programs record allocations.
-pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32); 12] {
+pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32); 18] {
     let pages = options.max_blocks / LOG_PAGE_WORDS as u32;
     // With the ledger nobody writes to them.
     let used = |entries: u32| if records { entries } else { 1 };
@@ -37,6 +40,12 @@ pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32);
         ("PROCESSES", processes(options)),
         // Each process has its last pages half empty.
         ("LOG", used(pages.saturating_mul(2).max(1 << 14))),
+        ("SPARE_STACKS", used(SPARES)),
+        ("SPARE_LOG", used(SPARES)),
+        ("SPARE_FILES", wanted(SPARES, options.descriptors)),
+        ("SPARE_IPC", wanted(SPARES, options.ipc)),
+        ("SPARE_MAPPINGS", wanted(SPARES, options.mappings)),
+        ("SPARE_STARTED", wanted(SPARES, options.children)),
     ]
 }
 

@@ -51,6 +51,7 @@ fn trace() -> TraceOptions {
         max_bad_frees: 1,
         max_files: 1,
         probe_at_entry: false,
+        spare_only: false,
     }
 }
 
