@@ -35,6 +35,9 @@ pub const UNPRIVILEGED: [&str; 3] = ["container", "user", "user-namespace"];
 /// The recorder name for the ledger with all privileges, in a process id and a mount namespace of its own.
 pub const IN_NAMESPACES: &str = "namespaces";
 
+/// The recorder name for the uprobe recorder whose kernel side has never memory at hand, so that its spare tables have to do.
+pub const SPARE: &str = "spare";
+
 /// Where the trials of one run have their files. Removed at the end.
 #[derive(Clone)]
 pub struct Workshop {
@@ -111,7 +114,11 @@ impl Workshop {
             }
             recorder => (None, recorder),
         };
-        rest.splice(0..0, recorder.into_iter().flat_map(|recorder| ["--recorder", recorder]));
+        if recorder == Some(SPARE) {
+            rest.splice(0..0, ["--recorder", "uprobe", "--spare-only"]);
+        } else {
+            rest.splice(0..0, recorder.into_iter().flat_map(|recorder| ["--recorder", recorder]));
+        }
         // Whoever runs these tests in the background has its children ignore an interrupt.
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,HUP,TERM,QUIT,USR1,USR2");
