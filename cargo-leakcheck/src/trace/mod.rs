@@ -166,19 +166,27 @@ fn do_without(error: Error, options: &TraceOptions) -> Result<String> {
 }
 
 /// What is checked with eBPF.
-fn steered(kernel: Option<&Kernel>, prepared: &prepare::Prepared, ipc: Availability) -> Steered {
+fn steered(
+    kernel: Option<&Kernel>,
+    prepared: &prepare::Prepared,
+    options: &TraceOptions,
+    ipc: Availability,
+) -> Steered {
     let unless = |available, unseen: Option<&str>| match (available, unseen) {
         (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
         (available, _) => available,
     };
-    let ipc_unseen = prepared.ipc_unseen().or_else(|| kernel?.creations_unseen());
+    let started = kernel.and_then(Kernel::started);
+    let descendants_unseen = || Some(started?.as_ref().err()?.as_str());
+    let ipc_unseen =
+        prepared.ipc_unseen().or_else(|| kernel?.creations_unseen()).or_else(descendants_unseen);
     Steered {
         without_ebpf: None,
         descriptors: available(kernel.and_then(Kernel::files)),
         objects: available(kernel.and_then(Kernel::objects)),
         ipc,
         ipc_calls: unless(available(kernel.and_then(Kernel::ipc_calls)), ipc_unseen),
-        children: available(kernel.and_then(Kernel::started)),
+        children: available(started.filter(|_| options.children)),
         mappings: unless(available(kernel.and_then(Kernel::map_calls)), prepared.mappings_unseen()),
     }
 }
@@ -244,7 +252,7 @@ pub fn run(
             } else if steering.kernel().is_some_and(Kernel::needs_files) {
                 steering.start_files();
             }
-            let steered = steered(steering.kernel(), &prepared, ipc);
+            let steered = steered(steering.kernel(), &prepared, options, ipc);
             if options.require_ebpf {
                 whole(&steered)?;
             }

@@ -35,8 +35,8 @@ pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32);
         ("IPC", wanted(4 << 10, options.ipc)),
         ("OBJECTS", objects),
         ("TOTALS", wanted(TOTALS.saturating_mul(tests(options)), options.kernel_report)),
-        ("STARTED", wanted(options.max_threads, options.children)),
-        ("ENDED", wanted(options.max_threads, options.children && options.ipc)),
+        ("STARTED", wanted(options.max_threads, options.children || options.ipc)),
+        ("ENDED", wanted(options.max_threads, options.ipc)),
         ("PROCESSES", processes(options)),
         // Each process has its last pages half empty.
         ("LOG", used(pages.saturating_mul(2).max(1 << 14))),
@@ -45,7 +45,7 @@ pub fn of_tables(options: &TraceOptions, records: bool) -> [(&'static str, u32);
         ("SPARE_FILES", wanted(SPARES, options.descriptors)),
         ("SPARE_IPC", wanted(SPARES, options.ipc)),
         ("SPARE_MAPPINGS", wanted(SPARES, options.mappings)),
-        ("SPARE_STARTED", wanted(SPARES, options.children)),
+        ("SPARE_STARTED", wanted(SPARES, options.children || options.ipc)),
     ]
 }
 

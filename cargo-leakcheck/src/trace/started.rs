@@ -46,14 +46,16 @@ impl Started {
         types: &Btf<'_>,
         tables: &mut HashMap<String, MapData>,
     ) -> Result<(Self, Vec<OwnedFd>), String> {
-        let records = Table::take_with_spare(tables, "STARTED").map_err(|error| error.to_string())?;
+        let words = read_layout(types)?;
         let mut layout =
             Array::try_from(Map::Array(take(tables, "LAYOUT"))).map_err(|error| error.to_string())?;
-        layout.set(0, read_layout(types)?, 0).map_err(|error| error.to_string())?;
+        layout.set(0, words, 0).map_err(|error| error.to_string())?;
         let links = TRACEPOINTS
             .iter()
             .map(|(tracepoint, program, wanted)| attach_other(programs, types, tracepoint, program, wanted));
         let links = links.collect::<Result<_, _>>()?;
+        // Last: where something fails the table stays open, since another program names it.
+        let records = Table::take_with_spare(tables, "STARTED").map_err(|error| error.to_string())?;
         Ok((Self { records, _layout: layout }, links))
     }
 

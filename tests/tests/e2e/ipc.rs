@@ -15,6 +15,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("ipc::limit_for_all", limit_for_all),
     ("ipc::of_another_process", of_another_process),
     ("ipc::without_descriptors", without_descriptors),
+    ("ipc::without_children", without_children),
     ("ipc::without_privileges", without_privileges),
     ("ipc::by_one_of_many_children", by_one_of_many_children),
     ("ipc::switched_off", switched_off),
@@ -87,6 +88,18 @@ fn without_descriptors(workshop: &Workshop) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// What a child leaves is the test's, also where children that are left are nobody's matter.
+fn without_children(workshop: &Workshop) -> Outcome {
+    let name = "posix_memory_by_a_child";
+    let (run, report, test) = one(workshop, "ipc", &["--no-children"], name)?;
+    run.expect(2, &["1 IPC object left"])?;
+    let off = &report.steering.checks_off;
+    match (&test.kernel.ipc[..], &off[..]) {
+        ([object], [off]) if object.kind == "POSIX shared memory" && off.starts_with("children") => Ok(()),
+        left => Err(format!("{left:?}\n{}", run.describe())),
+    }
 }
 
 /// Without `CAP_SYS_ADMIN` `fanotify` does not say who makes a file: another program does, or a note says that none does.
