@@ -294,6 +294,12 @@ pub struct TraceOptions {
     pub spare_only: bool,
 }
 
+/// Most entries that a table in the kernel may have: of its hash tables the buckets, 16 bytes each and as many as the next
+/// power of two, take less than 4 GiB (`htab_map_alloc`).
+pub const MAX_ENTRIES: u32 = 1 << 27;
+/// Most processes and threads that there can be at a time (`PID_MAX_LIMIT`).
+pub const MAX_TASKS: u32 = 1 << 22;
+
 /// When to say what descriptors hold in the kernel: what it takes slows the whole machine a little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KernelBytes {

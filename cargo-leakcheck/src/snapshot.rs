@@ -213,7 +213,7 @@ pub enum Loss {
         count: u64,
     },
     /// Records of the kernel side for which the kernel had no memory, although their table has room.
-    #[error("{} not recorded because the kernel had no memory for it at that moment; run it again, with less --jobs or less else that runs", model::count(*.count, .what))]
+    #[error("{} not recorded because the kernel had no memory for them at that moment, although their table has room; run the test again, with fewer --jobs or less else beside it", model::count(*.count, .what))]
     NoMemory {
         /// What was to be recorded, one of them.
         what: &'static str,

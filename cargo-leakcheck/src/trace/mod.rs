@@ -178,8 +178,7 @@ fn steered(
     };
     let started = kernel.and_then(Kernel::started);
     let descendants_unseen = || Some(started?.as_ref().err()?.as_str());
-    let ipc_unseen =
-        prepared.ipc_unseen().or_else(|| kernel?.creations_unseen()).or_else(descendants_unseen);
+    let ipc_unseen = prepared.ipc_unseen().or_else(|| kernel?.creations_unseen()).or_else(descendants_unseen);
     Steered {
         without_ebpf: None,
         descriptors: available(kernel.and_then(Kernel::files)),

@@ -1,7 +1,7 @@
 //! Descriptors that are left open, beyond what the fixture `descriptors` shows.
 
 use leakcheck_tests::report::Test;
-use leakcheck_tests::tool::{Run, Workshop};
+use leakcheck_tests::tool::{Run, SPARE, Workshop};
 
 use crate::exec::exec_with;
 use crate::fixtures::Desk;
@@ -13,6 +13,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("descriptors::passed_on", passed_on),
     ("descriptors::many", many),
     ("descriptors::full_table", full_table),
+    ("descriptors::no_memory", no_memory),
     ("descriptors::closed_ones_take_no_room", closed_ones_take_no_room),
     ("descriptors::quiet_phases", quiet_phases),
     ("descriptors::limit_for_all", limit_for_all),
@@ -105,6 +106,17 @@ fn full_table(workshop: &Workshop) -> Outcome {
     let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
     run.expect(10, &["80 files made in the window not recorded", "--max-files"])?;
     if report.summary.incomplete == 1 { Ok(()) } else { Err(run.describe()) }
+}
+
+/// Where the kernel has no memory at hand, the spare table has room for some, and a larger one would not help.
+fn no_memory(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("many_open", &[])?;
+    let options = ["--fds", "0", "--recorder", SPARE];
+    let (run, test) = exec_with(workshop, &options, &[program.as_str(), "200"])?;
+    expect(&run, &test, 2, "leaks", 200)?;
+    let (run, _) = exec_with(workshop, &options, &[program.as_str(), "1000"])?;
+    run.expect(10, &["files not recorded because the kernel had no memory for them at that moment"])?;
+    if run.describe().contains("--max-files") { Err(run.describe()) } else { Ok(()) }
 }
 
 /// Records of files that tests have closed are swept out before they fill the table.

@@ -8,7 +8,9 @@ use leakcheck_tests::compare;
 use leakcheck_tests::fixture::Fixture;
 use leakcheck_tests::marker::Rerun;
 use leakcheck_tests::report::Report;
-use leakcheck_tests::tool::{IN_NAMESPACES, Run, SPARE, UNPRIVILEGED, Workshop, fixture_folders, open_to_all};
+use leakcheck_tests::tool::{
+    IN_NAMESPACES, Run, SPARE, UNPRIVILEGED, Workshop, fixture_folders, open_to_all,
+};
 use libtest_mimic::Trial;
 
 use crate::{Outcome, documents, processes, trial};
@@ -86,7 +88,8 @@ fn recorders(package: &str) -> Vec<String> {
     let user_namespace = user_namespace.map(|_| "user-namespace");
     let all = ["ledger", "uprobe"].into_iter().chain(container).chain(namespaces).chain(user_namespace);
     // What has records of more than a few words.
-    const WITH_RECORDS: [&str; 6] = ["descriptors", "ipc", "kernel-bytes", "leftovers", "mappings", "process"];
+    const WITH_RECORDS: [&str; 6] =
+        ["descriptors", "ipc", "kernel-bytes", "leftovers", "mappings", "process"];
     let all = all.chain(WITH_RECORDS.contains(&package).then_some(SPARE));
     let all = all.chain(AS_USER.contains(&package).then_some("user")).chain(chosen);
     let wanted = env::var("LEAKCHECK_E2E_RECORDER");
