@@ -141,7 +141,7 @@ fn by_one_of_many_children(workshop: &Workshop) -> Outcome {
     let many = "for i in 1 2 3 4 5 6 7 8 9 10; do for j in 1 2 3 4 5 6 7 8 9 10; do (:); (:); (:); (:); (:); done; \
                 sleep 0.1; done";
     let full = "found no room, and somebody has left a file in /dev/shm; use --max-threads";
-    let (first, last) = (format!("{make}; {many}"), format!("{many}; {make}; sleep 0.2"));
+    let (first, last) = (format!("{make}; {many}"), format!("{many}; {make}; sleep 1"));
     for (entries, script, code, said) in [
         ("256", &first, 2, "1 IPC object left"),
         ("256", &last, 10, full),
