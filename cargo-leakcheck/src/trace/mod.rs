@@ -172,13 +172,16 @@ fn steered(
     options: &TraceOptions,
     ipc: Availability,
 ) -> Steered {
-    let unless = |available, unseen: Option<&str>| match (available, unseen) {
-        (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
+    let unless = |available, unseen: Option<String>| match (available, unseen) {
+        (Availability::Checked, Some(reason)) => Availability::Unavailable { reason },
         (available, _) => available,
     };
     let started = kernel.and_then(Kernel::started);
-    let descendants_unseen = || Some(started?.as_ref().err()?.as_str());
-    let ipc_unseen = prepared.ipc_unseen().or_else(|| kernel?.creations_unseen()).or_else(descendants_unseen);
+    let unseen =
+        |why: &String| format!("it is not known what a test's children make in {SHARED_FILES}: {why}");
+    let descendants_unseen = || started?.as_ref().err().map(unseen);
+    let ipc_unseen = prepared.ipc_unseen().or_else(|| kernel?.creations_unseen()).map(str::to_owned);
+    let ipc_unseen = ipc_unseen.or_else(descendants_unseen);
     Steered {
         without_ebpf: None,
         descriptors: available(kernel.and_then(Kernel::files)),
@@ -186,7 +189,10 @@ fn steered(
         ipc,
         ipc_calls: unless(available(kernel.and_then(Kernel::ipc_calls)), ipc_unseen),
         children: available(started.filter(|_| options.children)),
-        mappings: unless(available(kernel.and_then(Kernel::map_calls)), prepared.mappings_unseen()),
+        mappings: unless(
+            available(kernel.and_then(Kernel::map_calls)),
+            prepared.mappings_unseen().map(str::to_owned),
+        ),
     }
 }
 
