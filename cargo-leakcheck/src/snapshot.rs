@@ -212,6 +212,14 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
+    /// Records of the kernel side for which the kernel had no memory, although their table has room.
+    #[error("{} not recorded because the kernel had no memory for them at that moment, although their table has room; run the test again, with fewer --jobs or less else beside it", model::count(*.count, .what))]
+    NoMemory {
+        /// What was to be recorded, one of them.
+        what: &'static str,
+        /// How many.
+        count: u64,
+    },
     /// The planted block was not seen.
     #[error("the canary block was not seen: recording does not work in this process ({reason})")]
     NoCanary {

@@ -12,7 +12,7 @@ pub use objects_of_kernel::{LOOK_WORDS, object, objects, total};
 pub use size::{SizeError, parse_size};
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 13;
+pub const ABI_VERSION: u32 = 14;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -114,6 +114,10 @@ pub const WINDOW_BITS: usize = 1 << 15;
 
 /// Words of a process record. All but [`process::LEDGER`] and [`process::LISTED`] count up from zero.
 pub mod process {
+    /// What a word that counts what was lost because a table was full counts for a record that was lost because the kernel had
+    /// no memory for it at that moment.
+    pub const NO_MEMORY: u64 = 1 << 32;
+
     /// Live blocks that were allocated in the window.
     pub const WINDOW_LIVE: usize = 0;
     /// Block addresses written to the log.

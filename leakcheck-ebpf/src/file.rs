@@ -6,15 +6,15 @@
 use core::ffi::c_void;
 
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::bindings::{pt_regs, seq_file};
-use aya_ebpf::helpers::bpf_probe_read_kernel;
+use aya_ebpf::bindings::{BPF_ANY, pt_regs, seq_file};
 use aya_ebpf::helpers::generated::{
     bpf_get_current_task_btf, bpf_probe_read_user, bpf_seq_write, bpf_task_pt_regs,
 };
+use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_user as read_user};
 use aya_ebpf::programs::RawTracePointContext;
 use leakcheck_common::{file, listed, places, process};
 
-use crate::maps::{Current, EMPTY_FILE, FILE_MARK_WORDS, FILE_MARKS, FILE_SITES, FILES, PLACES, put};
+use crate::maps::{Current, EMPTY_FILE, FILE_MARK_WORDS, FILE_MARKS, FILE_SITES, PLACES, files};
 use crate::shared;
 
 /// Records the file that is being made, if a thread makes it in its window. What is known of another one
@@ -47,22 +47,21 @@ pub fn made(ctx: &RawTracePointContext) -> Option<()> {
     // but not that of an address which only the running thread has.
     let mark = unsafe { &mut (*marks)[word] };
     if maker.process == 0 {
-        if *mark & bit != 0 && FILES.get_ptr(&address).is_some() {
-            let _ = FILES.remove(&address);
+        if *mark & bit != 0 && files().get(&address).is_some() {
+            files().remove(&address);
         }
         return None;
     }
     *mark |= bit;
     maker.count(process::FILES, 1);
-    if FILES.get_ptr(&address).is_none() {
-        // If this fails, the look-up does so as well.
-        put(&FILES, &address, EMPTY_FILE.get(0)?);
+    if files().get(&address).is_none()
+        && let Err(refusal) = files().put(&address, EMPTY_FILE.get(0)?, BPF_ANY)
+    {
+        refusal.count(maker, process::LOST_FILES);
+        return None;
     }
-    match FILES.get_ptr_mut(&address) {
-        // SAFETY: the address is that of the running thread's own new object: nobody else changes its record.
-        Some(record) => describe(maker, unsafe { &mut *record }),
-        None => maker.count(process::LOST_FILES, 1),
-    }
+    // SAFETY: the address is that of the running thread's own new object: nobody else changes its record.
+    describe(maker, unsafe { &mut *files().get(&address)? });
     Some(())
 }
 
@@ -121,10 +120,9 @@ fn follow(record: &mut [u64; file::WORDS], sp: u64, mut fp: u64) {
     record[file::OUTER_FP] = fp;
     record[file::OUTER_COUNT] = 0;
     for number in 0..file::OUTER_FRAMES {
-        let mut frame = [0_u64; 2];
-        // SAFETY: there is room for two words; the helper checks where they come from.
-        let status = unsafe { bpf_probe_read_user((&raw mut frame).cast(), 16, fp as *const c_void) };
-        if status != 0 || frame[1] == 0 {
+        // SAFETY: the helper checks the address.
+        let Ok(frame) = (unsafe { read_user(fp as *const [u64; 2]) }) else { break };
+        if frame[1] == 0 {
             break;
         }
         record[file::OUTER + number] = frame[1];

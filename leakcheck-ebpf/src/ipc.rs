@@ -15,7 +15,7 @@ use aya_ebpf::programs::ProbeContext;
 use leakcheck_common::{file, ipc, process, site};
 
 use crate::file::describe;
-use crate::maps::{Current, EMPTY_IPC, IPC, put};
+use crate::maps::{self, Current, EMPTY_IPC};
 
 /// `IPC_CREAT` and `IPC_EXCL` of `sys/ipc.h`.
 const IPC_CREAT: u64 = 0o1000;
@@ -41,7 +41,7 @@ pub fn called(ctx: &ProbeContext) -> Option<()> {
         site::IPC_MAKE => enter(ctx, current, kind, &calling),
         site::IPC_MADE => {
             let made = leave(ctx, current, kind, &calling);
-            let _ = IPC.remove(&calling);
+            maps::ipc().remove(&calling);
             made
         }
         site::IPC_REMOVE => remove(ctx, current, kind, &calling),
@@ -95,14 +95,12 @@ fn enter(ctx: &ProbeContext, current: Current, kind: u64, calling: &[u64; 2]) ->
 /// An empty record for the running thread's call.
 #[inline(always)]
 fn start(current: Current, calling: &[u64; 2]) -> Option<&'static mut [u64; ipc::WORDS]> {
-    // If this fails, the look-up does so as well.
-    put(&IPC, calling, EMPTY_IPC.get(0)?);
-    let Some(record) = IPC.get_ptr_mut(calling) else {
-        current.count(process::LOST_IPC_CALLS, 1);
+    if let Err(refusal) = maps::ipc().put(calling, EMPTY_IPC.get(0)?, BPF_ANY) {
+        refusal.count(current, process::LOST_IPC_CALLS);
         return None;
-    };
+    }
     // SAFETY: the key is the running thread's: nobody else changes the record.
-    Some(unsafe { &mut *record })
+    Some(unsafe { &mut *maps::ipc().get(calling)? })
 }
 
 /// Writes a name into a record, without the slashes in front of it.
@@ -132,7 +130,7 @@ fn hash(record: &[u64; ipc::WORDS]) -> u64 {
 #[inline(always)]
 fn leave(ctx: &ProbeContext, current: Current, kind: u64, calling: &[u64; 2]) -> Option<()> {
     // SAFETY: the key is the running thread's: nobody else changes the record.
-    let record = unsafe { &*IPC.get_ptr(calling)? };
+    let record = unsafe { &*maps::ipc().get(calling)? };
     // SAFETY: the registers are the context that the kernel passed to this program.
     let result = unsafe { (*ctx.regs).rax };
     let failed = if kind == ipc::POSIX_SEMAPHORE { result == 0 } else { (result as i32) < 0 };
@@ -140,18 +138,18 @@ fn leave(ctx: &ProbeContext, current: Current, kind: u64, calling: &[u64; 2]) ->
         return None;
     }
     let which = if kind >= ipc::POSIX_QUEUE { hash(record) } else { result as u32 as u64 };
-    // An object that was there before keeps its record.
-    let flags = if record[ipc::EXCLUSIVE] == 1 { BPF_ANY } else { BPF_NOEXIST };
     let key = [u64::from(current.process) | kind << 32, which];
     // What the call itself was seen to open is described better by it.
-    if let Some(opened) = IPC.get_ptr(&key)
+    if let Some(opened) = maps::ipc().get(&key)
         // SAFETY: the map keeps the value for as long as the program runs.
         && unsafe { (*opened)[ipc::EXCLUSIVE] >= ipc::BY_OPEN && (*opened)[ipc::TIME] >= record[ipc::TIME] }
     {
-        let _ = IPC.remove(&key);
+        maps::ipc().remove(&key);
     }
-    if IPC.insert(&key, record, flags.into()).is_err() && IPC.get_ptr(&key).is_none() {
-        current.count(process::LOST_IPC_CALLS, 1);
+    // An object that was there before keeps its record.
+    let flags = if record[ipc::EXCLUSIVE] == 1 { BPF_ANY } else { BPF_NOEXIST };
+    if let Err(refusal) = maps::ipc().put(&key, record, flags) {
+        refusal.count(current, process::LOST_IPC_CALLS);
     }
     Some(())
 }
@@ -164,7 +162,7 @@ fn remove(ctx: &ProbeContext, current: Current, kind: u64, calling: &[u64; 2]) -
         let record = start(current, calling)?;
         read_name(first, record);
         let hash = hash(record);
-        let _ = IPC.remove(calling);
+        maps::ipc().remove(calling);
         hash
     } else {
         // `semctl` has the command behind the number of the semaphore.
@@ -174,6 +172,6 @@ fn remove(ctx: &ProbeContext, current: Current, kind: u64, calling: &[u64; 2]) -
         }
         u64::from(first as u32)
     };
-    let _ = IPC.remove(&[u64::from(current.process) | kind << 32, which]);
+    maps::ipc().remove(&[u64::from(current.process) | kind << 32, which]);
     Some(())
 }

@@ -19,6 +19,7 @@ mod maps;
 mod objects;
 mod outer;
 mod record;
+mod records;
 mod shared;
 mod started;
 

@@ -5,6 +5,7 @@
 //! tool puts that in the order of time.
 
 use aya_ebpf::EbpfContext as _;
+use aya_ebpf::bindings::BPF_ANY;
 use aya_ebpf::helpers::bpf_get_attach_cookie;
 use aya_ebpf::helpers::generated::bpf_ktime_get_ns;
 use aya_ebpf::programs::ProbeContext;
@@ -12,7 +13,8 @@ use leakcheck_common::{file, mapping, process, site};
 
 use crate::call::{is_in_call, stack_pointer};
 use crate::file::describe;
-use crate::maps::{Current, EMPTY_MAPPING, MAPPINGS, UNMAPPED, put};
+use crate::maps::{Current, EMPTY_MAPPING, UNMAPPED, mappings};
+use crate::records::put;
 
 /// `MREMAP_DONTUNMAP` of `sys/mman.h`: what was there stays, empty.
 const DONT_UNMAP: u64 = 4;
@@ -47,19 +49,23 @@ pub fn called(ctx: &ProbeContext) -> Option<()> {
     let now = unsafe { bpf_ktime_get_ns() };
     // What an allocator maps for a call in flight is its own: an arena, a large block.
     let counts = current.in_window() && !is_in_call(record, stack_pointer(ctx.regs));
-    match site {
-        site::MAPPED => begins(current, counts, result, second, site | fourth << 32, now),
-        site::ATTACHED => begins(current, counts, result, 0, site, now),
-        site::MOVED => {
-            if second > 0 && fourth & DONT_UNMAP == 0 {
-                ends(current, first, second, now);
-            }
-            begins(current, counts, result, third, site, now)
-        }
-        site::UNMAPPED => ends(current, first, second, now),
-        site::DETACHED => ends(current, first, 0, now),
+    let ended = match site {
+        site::MOVED if second > 0 && fourth & DONT_UNMAP == 0 => Some(second),
+        site::UNMAPPED => Some(second),
+        site::DETACHED => Some(0),
         _ => None,
+    };
+    if let Some(bytes) = ended {
+        ends(current, first, bytes, now);
     }
+    // Written once for all: each copy costs the verifier milliseconds.
+    let (bytes, call) = match site {
+        site::MAPPED => (second, site | fourth << 32),
+        site::ATTACHED => (0, site),
+        site::MOVED => (third, site),
+        _ => return None,
+    };
+    begins(current, counts, result, bytes, call, now)
 }
 
 /// Something is mapped; whether it `counts` as the test's.
@@ -68,22 +74,21 @@ fn begins(current: Current, counts: bool, address: u64, bytes: u64, call: u64, n
     let key = [current.process.into(), address];
     if !counts {
         if current.counted(process::MAPPINGS) > 0 {
-            let _ = MAPPINGS.remove(&key);
-            put(&UNMAPPED, &key, &[now, whole_pages(bytes), 0]);
+            mappings().remove(&key);
+            // As in `ends`.
+            let _ = put(&UNMAPPED, &key, &[now, whole_pages(bytes), 0], BPF_ANY);
         }
         return None;
     }
     current.count(process::MAPPINGS, 1);
-    if MAPPINGS.get_ptr(&key).is_none() {
-        // If this fails, the look-up does so as well.
-        put(&MAPPINGS, &key, EMPTY_MAPPING.get(0)?);
-    }
-    let Some(record) = MAPPINGS.get_ptr_mut(&key) else {
-        current.count(process::LOST_MAPPINGS, 1);
+    if mappings().get(&key).is_none()
+        && let Err(refusal) = mappings().put(&key, EMPTY_MAPPING.get(0)?, BPF_ANY)
+    {
+        refusal.count(current, process::LOST_MAPPINGS);
         return None;
-    };
+    }
     // SAFETY: nobody else has a reason to change the record before the caller knows the address.
-    let record = unsafe { &mut *record };
+    let record = unsafe { &mut *mappings().get(&key)? };
     record[mapping::TIME] = now;
     record[mapping::BYTES] = whole_pages(bytes);
     record[mapping::CALL] = call;
@@ -104,13 +109,13 @@ fn ends(current: Current, address: u64, bytes: u64, now: u64) -> Option<()> {
     }
     let (bytes, thread) = (whole_pages(bytes), current.thread);
     let key = [current.process.into(), address];
-    if let Some(record) = MAPPINGS.get_ptr(&key) {
+    if let Some(record) = mappings().get(&key) {
         // SAFETY: the map keeps the value for as long as the program runs.
         let (mapped, maker) =
             unsafe { ((*record)[mapping::BYTES], (*record)[mapping::PLACE + file::MAKER] >> 32) };
         // Another thread's may have come there between the system call and now.
         if maker == u64::from(thread) && mapped <= bytes {
-            let _ = MAPPINGS.remove(&key);
+            mappings().remove(&key);
         }
         if mapped == bytes {
             return None;
@@ -119,7 +124,7 @@ fn ends(current: Current, address: u64, bytes: u64, now: u64) -> Option<()> {
     if bytes == 0 {
         return None;
     }
-    put(&UNMAPPED, &key, &[now, bytes, thread.into()]).then_some(())
+    put(&UNMAPPED, &key, &[now, bytes, thread.into()], BPF_ANY).ok()
 }
 
 #[inline(always)]

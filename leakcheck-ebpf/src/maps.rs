@@ -1,6 +1,6 @@
 //! The tables, and who is running.
 
-use aya_ebpf::bindings::{BPF_ANY, BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_pidns_info};
+use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_pidns_info};
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_ebpf::macros::map;
@@ -9,6 +9,8 @@ use leakcheck_common::{
     LOG_PAGE_WORDS, LOOK_WORDS, WINDOW_BITS, bad_free, block, ended, file, ipc, layout, mapping, object,
     objects, places, process, stack, started, thread, total, unmapped,
 };
+
+use crate::records::Records;
 
 /// Thread id to thread record; made and removed by the tracer.
 #[map]
@@ -28,7 +30,7 @@ pub static BLOCKS: HashMap<[u64; 2], [u64; block::WORDS]> =
 
 /// Process id and hash to call stack.
 #[map]
-pub static STACKS: HashMap<[u64; 2], [u64; stack::WORDS]> =
+static STACKS: HashMap<[u64; 2], [u64; stack::WORDS]> =
     HashMap::with_max_entries(64 << 10, BPF_F_NO_PREALLOC);
 
 /// Process id and number to bad free.
@@ -40,8 +42,7 @@ pub static BAD_FREES: HashMap<[u64; 2], [u64; bad_free::WORDS]> =
 /// page number, which hashes) a process has in `BLOCKS` and `STACKS`, so that the tracer need not
 /// walk the whole tables.
 #[map]
-pub static LOG: HashMap<[u32; 2], [u64; LOG_PAGE_WORDS]> =
-    HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
+static LOG: HashMap<[u32; 2], [u64; LOG_PAGE_WORDS]> = HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
 
 /// Which threads are in a test body, in memory that the ledger of a test process maps.
 #[map]
@@ -54,7 +55,7 @@ pub static EMPTY_PAGE: Array<[u64; LOG_PAGE_WORDS]> = Array::with_max_entries(1,
 /// Address of a `struct file` to the record of the file that was made there last, if that was in a test's
 /// window.
 #[map]
-pub static FILES: HashMap<u64, [u64; file::WORDS]> = HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
+static FILES: HashMap<u64, [u64; file::WORDS]> = HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
 
 /// A bit for each address (of many, one) that is or was in `FILES`: most files of the machine are not, and
 /// a look-up costs more.
@@ -78,7 +79,7 @@ pub static PLACES: Array<[u64; places::WORDS]> = Array::with_max_entries(1, 0);
 
 /// IPC objects by process, kind, and name or id; calls that are in flight by their threads.
 #[map]
-pub static IPC: HashMap<[u64; 2], [u64; ipc::WORDS]> = HashMap::with_max_entries(4 << 10, BPF_F_NO_PREALLOC);
+static IPC: HashMap<[u64; 2], [u64; ipc::WORDS]> = HashMap::with_max_entries(4 << 10, BPF_F_NO_PREALLOC);
 
 /// An empty record to copy from: it does not fit on the stack.
 #[map]
@@ -86,7 +87,7 @@ pub static EMPTY_IPC: Array<[u64; ipc::WORDS]> = Array::with_max_entries(1, 0);
 
 /// Mappings that tests have made, by process and address.
 #[map]
-pub static MAPPINGS: HashMap<[u64; 2], [u64; mapping::WORDS]> =
+static MAPPINGS: HashMap<[u64; 2], [u64; mapping::WORDS]> =
     HashMap::with_max_entries(64 << 10, BPF_F_NO_PREALLOC);
 
 /// An empty record to copy from: it does not fit on the stack.
@@ -101,8 +102,7 @@ pub static UNMAPPED: HashMap<[u64; 2], [u64; unmapped::WORDS]> =
 
 /// Processes and threads that tests have started, by their ids in the kernel's own namespace.
 #[map]
-pub static STARTED: HashMap<u32, [u64; started::WORDS]> =
-    HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
+static STARTED: HashMap<u32, [u64; started::WORDS]> = HashMap::with_max_entries(16 << 10, BPF_F_NO_PREALLOC);
 
 /// Processes that descend from tests that run, and are no more, by their ids in the tracer's namespace.
 #[map]
@@ -145,14 +145,71 @@ pub static PID_NAMESPACE: Array<[u64; 2]> = Array::with_max_entries(1, 0);
 #[used]
 static ABI: u32 = leakcheck_common::ABI_VERSION;
 
-/// How often a table is asked for room. Of large records the kernel keeps one or two in reserve for each
-/// processor, and gets more in an interrupt of its own (kernel/bpf/memalloc.c).
-const TRIES: usize = 64;
+/// Entries of a spare table (see [`Records`]); the tracer says another number.
+const SPARES: u32 = 1;
 
-/// Puts a value into a table, in place of another one; whether there was room for it.
+/// Spare table of `STACKS`.
+#[map]
+pub static SPARE_STACKS: HashMap<[u64; 2], [u64; stack::WORDS]> = HashMap::with_max_entries(SPARES, 0);
+
+/// Spare table of `LOG`.
+#[map]
+pub static SPARE_LOG: HashMap<[u32; 2], [u64; LOG_PAGE_WORDS]> = HashMap::with_max_entries(SPARES, 0);
+
+/// Spare table of `FILES`.
+#[map]
+pub static SPARE_FILES: HashMap<u64, [u64; file::WORDS]> = HashMap::with_max_entries(SPARES, 0);
+
+/// Spare table of `IPC`.
+#[map]
+pub static SPARE_IPC: HashMap<[u64; 2], [u64; ipc::WORDS]> = HashMap::with_max_entries(SPARES, 0);
+
+/// Spare table of `MAPPINGS`.
+#[map]
+pub static SPARE_MAPPINGS: HashMap<[u64; 2], [u64; mapping::WORDS]> = HashMap::with_max_entries(SPARES, 0);
+
+/// Spare table of `STARTED`.
+#[map]
+pub static SPARE_STARTED: HashMap<u32, [u64; started::WORDS]> = HashMap::with_max_entries(SPARES, 0);
+
+/// Not 0 where all records go to the spare tables, as if the kernel had no memory: for tests.
+#[map]
+pub static SPARE_ONLY: Array<u64> = Array::with_max_entries(1, 0);
+
+/// The call stacks.
 #[inline(always)]
-pub fn put<K, V>(table: &HashMap<K, V>, key: &K, value: &V) -> bool {
-    (0..TRIES).any(|_| table.insert(key, value, BPF_ANY.into()).is_ok())
+pub fn stacks() -> Records<[u64; 2], [u64; stack::WORDS]> {
+    Records { table: &STACKS, spare: &SPARE_STACKS }
+}
+
+/// The pages of keys.
+#[inline(always)]
+pub fn log() -> Records<[u32; 2], [u64; LOG_PAGE_WORDS]> {
+    Records { table: &LOG, spare: &SPARE_LOG }
+}
+
+/// The files.
+#[inline(always)]
+pub fn files() -> Records<u64, [u64; file::WORDS]> {
+    Records { table: &FILES, spare: &SPARE_FILES }
+}
+
+/// The IPC objects and calls.
+#[inline(always)]
+pub fn ipc() -> Records<[u64; 2], [u64; ipc::WORDS]> {
+    Records { table: &IPC, spare: &SPARE_IPC }
+}
+
+/// The mappings.
+#[inline(always)]
+pub fn mappings() -> Records<[u64; 2], [u64; mapping::WORDS]> {
+    Records { table: &MAPPINGS, spare: &SPARE_MAPPINGS }
+}
+
+/// The processes and threads that were started.
+#[inline(always)]
+pub fn started() -> Records<u32, [u64; started::WORDS]> {
+    Records { table: &STARTED, spare: &SPARE_STARTED }
 }
 
 /// The running process and thread.

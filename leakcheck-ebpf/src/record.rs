@@ -8,8 +8,9 @@ use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, MAX_FRAMES, block, process, stack, thread};
 
 use crate::call::stack_pointer;
-use crate::maps::{BAD_FREES, BLOCKS, Current, EMPTY_PAGE, LOG, STACKS};
+use crate::maps::{self, BAD_FREES, BLOCKS, Current, EMPTY_PAGE};
 use crate::outer;
+use crate::records::{Refusal, put};
 
 /// Records a block at the return of the call that allocated it.
 #[inline(always)]
@@ -46,10 +47,11 @@ pub fn allocated(
         let found = unsafe { &mut *found };
         mark_freed(current, found);
         *found = value;
-    } else if BLOCKS.insert(&key, &value, BPF_ANY.into()).is_ok() {
-        log(current, process::LOGGED_BLOCKS, 0, address);
     } else {
-        current.count(process::LOST_BLOCKS, 1);
+        match put(&BLOCKS, &key, &value, BPF_ANY) {
+            Ok(()) => log(current, process::LOGGED_BLOCKS, 0, address),
+            Err(refusal) => refusal.count(current, process::LOST_BLOCKS),
+        }
     }
 }
 
@@ -119,8 +121,8 @@ pub fn bad_free(
         Some(block) => [address, 1, hash, block[block::STACK], block[block::FREED]],
         None => [address, 0, hash, 0, 0],
     };
-    if BAD_FREES.insert(&key, &value, BPF_ANY.into()).is_err() {
-        current.count(process::LOST_FREES, 1);
+    if let Err(refusal) = put(&BAD_FREES, &key, &value, BPF_ANY) {
+        refusal.count(current, process::LOST_FREES);
     }
 }
 
@@ -165,17 +167,16 @@ fn keep<const PLACE: usize>(current: Current, record: &[u64; thread::WORDS]) -> 
         hash ^= hash >> 29;
     }
     let key = [u64::from(current.process), hash | 1];
-    if STACKS.get_ptr(&key).is_some() {
-        return hash | 1;
-    }
     // SAFETY: the room at `PLACE` is a whole stack record.
     let value = unsafe { &*record.as_ptr().add(PLACE).cast::<[u64; stack::WORDS]>() };
-    // Another thread may have been faster with the same stack.
-    if STACKS.insert(&key, value, BPF_NOEXIST.into()).is_ok() {
-        log(current, process::LOGGED_STACKS, LOG_STACKS, hash | 1);
-    } else if STACKS.get_ptr(&key).is_none() {
-        current.count(process::LOST_STACKS, 1);
-        return 0;
+    match maps::stacks().put(&key, value, BPF_NOEXIST) {
+        Ok(()) => log(current, process::LOGGED_STACKS, LOG_STACKS, hash | 1),
+        // It is known, or another thread was faster with it.
+        Err(Refusal::Exists) => {}
+        Err(refusal) => {
+            refusal.count(current, process::LOST_STACKS);
+            return 0;
+        }
     }
     hash | 1
 }
@@ -185,15 +186,15 @@ fn keep<const PLACE: usize>(current: Current, record: &[u64; thread::WORDS]) -> 
 fn log(current: Current, counter: usize, kind: u32, key: u64) {
     let Some(number) = current.fetch_add(counter, 1) else { return };
     let place = [current.process, kind | (number / LOG_PAGE_WORDS as u64) as u32];
-    if LOG.get_ptr(&place).is_none()
-        && let Some(empty) = EMPTY_PAGE.get(0)
+    let Some(empty) = EMPTY_PAGE.get(0) else { return };
+    // Two threads may make the page, one in each of the tables: the tracer reads both.
+    if let Err(refusal) = maps::log().put(&place, empty, BPF_NOEXIST)
+        && refusal != Refusal::Exists
     {
-        // If this fails, another thread has made the page, or the lookup below fails as well.
-        let _ = LOG.insert(&place, empty, BPF_NOEXIST.into());
+        return refusal.count(current, process::LOST_LOG);
     }
-    match LOG.get_ptr_mut(&place) {
+    if let Some(page) = maps::log().get(&place) {
         // SAFETY: the index is below the page's length, and its number is this call's alone.
-        Some(page) => unsafe { (*page)[number as usize % LOG_PAGE_WORDS] = key },
-        None => current.count(process::LOST_LOG, 1),
+        unsafe { (*page)[number as usize % LOG_PAGE_WORDS] = key }
     }
 }

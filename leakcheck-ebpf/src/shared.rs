@@ -3,13 +3,13 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::bindings::BPF_NOEXIST;
+use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::{bpf_get_current_pid_tgid, bpf_ktime_get_ns, bpf_probe_read_user_str};
 use leakcheck_common::{file as file_words, ipc, process, started};
 
 use crate::file;
-use crate::maps::{Current, EMPTY_IPC, IPC, STARTED, put};
+use crate::maps::{self, Current, EMPTY_IPC};
 
 /// Numbers of system calls (arch/x86/entry/syscalls/syscall_64.tbl).
 const OPEN: u64 = 2;
@@ -38,7 +38,7 @@ pub fn opens(maker: Current) -> Option<()> {
     let ids = unsafe { bpf_get_current_pid_tgid() };
     let mut owner = maker;
     if maker.process == 0 {
-        let ancestor = STARTED.get_ptr(&((ids >> 32) as u32))?;
+        let ancestor = maps::started().get(&((ids >> 32) as u32))?;
         // SAFETY: the map keeps the value for as long as the program runs.
         let process = unsafe { (*ancestor)[started::OWNER] } as u32;
         owner = Current { process, thread: process };
@@ -52,9 +52,9 @@ pub fn opens(maker: Current) -> Option<()> {
     }
     // The key of a call that has no kind: one of the C library's functions may be in flight.
     let own = [u64::from(owner.process) | ipc::CALLING << 32, ids & 0xffff_ffff];
-    put(&IPC, &own, EMPTY_IPC.get(0)?);
+    maps::ipc().put(&own, EMPTY_IPC.get(0)?, BPF_ANY).ok()?;
     // SAFETY: the map keeps the value for as long as the program runs.
-    let record = unsafe { &mut *IPC.get_ptr_mut(&own)? };
+    let record = unsafe { &mut *maps::ipc().get(&own)? };
     let room = record[ipc::NAME..].as_mut_ptr().cast::<c_void>();
     // SAFETY: there is room for so many words; the helper checks the address.
     unsafe {
@@ -73,7 +73,7 @@ pub fn opens(maker: Current) -> Option<()> {
     let key = [u64::from(owner.process) | ipc::POSIX_MEMORY << 32, ipc::hash(name)];
     owner.count(process::IPC_CALLS, 1);
     // What finds no room here is not counted: most files of this kind are gone before the test ends.
-    let _ = IPC.insert(&key, record, BPF_NOEXIST.into());
-    let _ = IPC.remove(&own);
+    let _ = maps::ipc().put(&key, record, BPF_NOEXIST);
+    maps::ipc().remove(&own);
     Some(())
 }

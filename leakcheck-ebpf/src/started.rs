@@ -6,13 +6,15 @@
 use core::ffi::c_void;
 
 use aya_ebpf::EbpfContext as _;
+use aya_ebpf::bindings::BPF_ANY;
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_ebpf::helpers::generated::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
 use aya_ebpf::programs::RawTracePointContext;
 use leakcheck_common::{ended, file as file_words, layout, process, started};
 
 use crate::file;
-use crate::maps::{Current, EMPTY_FILE, ENDED, LAYOUT, PID_NAMESPACE, STARTED, put};
+use crate::maps::{self, Current, EMPTY_FILE, ENDED, LAYOUT, PID_NAMESPACE};
+use crate::records::put;
 
 /// Levels of process id namespaces (`MAX_PID_NS_LEVEL`), with the outermost one.
 const LEVELS: u64 = 33;
@@ -36,14 +38,14 @@ pub fn starts(ctx: &RawTracePointContext) -> Option<()> {
     {
         owner = current.process;
     }
-    let ancestor = STARTED.get_ptr(&starter);
+    let ancestor = maps::started().get(&starter);
     if let Some(ancestor) = ancestor {
         // SAFETY: the map keeps the value for as long as the program runs. Threads of descendants are theirs.
         owner = if is_thread { 0 } else { unsafe { (*ancestor)[started::OWNER] as u32 } };
     }
     if owner == 0 {
-        if STARTED.get_ptr(&id).is_some() {
-            let _ = STARTED.remove(&id);
+        if maps::started().get(&id).is_some() {
+            maps::started().remove(&id);
         }
         return None;
     }
@@ -56,14 +58,14 @@ pub fn starts(ctx: &RawTracePointContext) -> Option<()> {
         Some(ancestor) => unsafe { &*ancestor },
         None => EMPTY_FILE.get(0)?,
     };
-    // If this fails, the look-up may find an older record of the id, which is as wrong as none.
-    if !put(&STARTED, &id, from) {
-        let _ = STARTED.remove(&id);
-        account.count(process::LOST_STARTED, 1);
+    if let Err(refusal) = maps::started().put(&id, from, BPF_ANY) {
+        // An older record of the id is as wrong as none.
+        maps::started().remove(&id);
+        refusal.count(account, process::LOST_STARTED);
         return None;
     }
     // SAFETY: nobody else writes to the record of who has not started yet.
-    let record = unsafe { &mut *STARTED.get_ptr_mut(&id)? };
+    let record = unsafe { &mut *maps::started().get(&id)? };
     if ancestor.is_none() {
         file::describe(account, record);
         return_from_vfork(record);
@@ -90,8 +92,8 @@ pub fn ends() {
     // SAFETY: a helper without arguments.
     let ids = unsafe { bpf_get_current_pid_tgid() };
     let (process, id) = ((ids >> 32) as u32, ids as u32);
-    if process != id && STARTED.get_ptr(&id).is_some() {
-        let _ = STARTED.remove(&id);
+    if process != id && maps::started().get(&id).is_some() {
+        maps::started().remove(&id);
     }
 }
 
@@ -101,7 +103,7 @@ pub fn released(ctx: &RawTracePointContext) -> Option<()> {
     // SAFETY: as above: the tracepoint's only argument.
     let task = unsafe { *ctx.as_ptr().cast::<u64>() };
     let id: u32 = read(task, LAYOUT.get(0)?[layout::TASK_ID])?;
-    let record = STARTED.get_ptr(&id)?;
+    let record = maps::started().get(&id)?;
     // SAFETY: the map keeps the value for as long as the program runs.
     let (owner, is_thread) = unsafe { ((*record)[started::OWNER], (*record)[started::IS_THREAD]) };
     let of = owner as u32;
@@ -112,11 +114,11 @@ pub fn released(ctx: &RawTracePointContext) -> Option<()> {
         ended[ended::OWNER] = owner & 0xffff_ffff;
         // SAFETY: a helper without arguments.
         ended[ended::TIME] = unsafe { bpf_ktime_get_ns() };
-        if !put(&ENDED, &((owner >> 32) as u32), &ended) {
-            account.count(process::LOST_ENDED, 1);
+        if let Err(refusal) = put(&ENDED, &((owner >> 32) as u32), &ended, BPF_ANY) {
+            refusal.count(account, process::LOST_ENDED);
         }
     }
-    let _ = STARTED.remove(&id);
+    maps::started().remove(&id);
     Some(())
 }
 

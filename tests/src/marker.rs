@@ -277,8 +277,14 @@ fn left(what: Remains, words: &[&str]) -> Result<Left, String> {
 
 fn open(words: &[&str]) -> Result<Open, String> {
     let (&kind, mut rest) = words.split_first().ok_or("the kind of descriptor is missing")?;
-    let mut open =
-        Open { kind: kind.to_owned(), numbers: 1, times: 1, held_by: None, once: false, has_line: true };
+    let mut open = Open {
+        kind: kind.replace('-', " "),
+        numbers: 1,
+        times: 1,
+        held_by: None,
+        once: false,
+        has_line: true,
+    };
     loop {
         rest = match rest {
             [] => return Ok(open),

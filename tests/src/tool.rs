@@ -35,6 +35,13 @@ pub const UNPRIVILEGED: [&str; 3] = ["container", "user", "user-namespace"];
 /// The recorder name for the ledger with all privileges, in a process id and a mount namespace of its own.
 pub const IN_NAMESPACES: &str = "namespaces";
 
+/// The same, with so few process ids that they are given out again and again within a run. Before Linux 6.14 their number
+/// is that of the whole machine.
+pub const FEW_IDS: &str = "few-ids";
+
+/// The recorder name for the uprobe recorder whose kernel side has never memory at hand, so that its spare tables have to do.
+pub const SPARE: &str = "spare";
+
 /// Where the trials of one run have their files. Removed at the end.
 #[derive(Clone)]
 pub struct Workshop {
@@ -106,12 +113,18 @@ impl Workshop {
         let named = named.map(|place| rest.drain(place..place + 2).nth(1).expect("--recorder has a value"));
         let recorder = named.or(self.recorder.as_deref()).filter(|_| args.first() != Some(&"list"));
         let (inside, recorder) = match recorder {
-            Some(recorder) if recorder == IN_NAMESPACES || UNPRIVILEGED.contains(&recorder) => {
+            Some(recorder)
+                if [IN_NAMESPACES, FEW_IDS].contains(&recorder) || UNPRIVILEGED.contains(&recorder) =>
+            {
                 (Some(recorder), None)
             }
             recorder => (None, recorder),
         };
-        rest.splice(0..0, recorder.into_iter().flat_map(|recorder| ["--recorder", recorder]));
+        if recorder == Some(SPARE) {
+            rest.splice(0..0, ["--recorder", "uprobe", "--spare-only"]);
+        } else {
+            rest.splice(0..0, recorder.into_iter().flat_map(|recorder| ["--recorder", recorder]));
+        }
         // Whoever runs these tests in the background has its children ignore an interrupt.
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,HUP,TERM,QUIT,USR1,USR2");
@@ -289,6 +302,10 @@ fn surroundings(who: &str, builds: bool) -> Vec<&'static str> {
     const NAMESPACES: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
     if who == IN_NAMESPACES {
         return [&NAMESPACES[..], &["--"]].concat();
+    }
+    if who == FEW_IDS {
+        let few = "echo 400 > /proc/sys/kernel/pid_max && exec \"$@\"";
+        return [&NAMESPACES[..], &["--", "sh", "-c", few, "sh"]].concat();
     }
     if who == "user-namespace" {
         return [&NAMESPACES[..], &["--user", "--map-root-user", "--mount", "--net", "--"]].concat();

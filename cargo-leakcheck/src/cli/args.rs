@@ -10,7 +10,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use super::choices::{CountArg, RecorderArg, WhenArg};
 use super::other_args::{DoctorArgs, ExecArgs, NextestArgs, ReportCommand, ShowEnvArgs};
 use super::select_args::SelectArgs;
-use super::values::{duration, table_size};
+use super::values::{duration, jobs, table_size, tasks};
 
 /// What `--help` says below the options.
 const AFTER_HELP: &str = "\
@@ -182,7 +182,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub leakcheck_profile: Option<String>,
     /// Tests at a time [default: number of CPUs]
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = jobs)]
     pub jobs: Option<NonZeroUsize>,
     /// End a test after this time: 30, 30s, 2m, 500ms [default: none]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -281,23 +281,26 @@ pub struct RunArgs {
     #[arg(long)]
     pub free_stacks: bool,
     /// Blocks remembered at a time, freed ones too, over all running tests (uprobe recorder) [default: 2097152]
-    #[arg(long, value_name = "N", value_parser = table_size())]
+    #[arg(long, value_name = "N", value_parser = table_size)]
     pub max_blocks: Option<u32>,
     /// Different call stacks of a run (uprobe recorder) [default: 65536]
-    #[arg(long, value_name = "N", value_parser = table_size())]
+    #[arg(long, value_name = "N", value_parser = table_size)]
     pub max_stacks: Option<u32>,
     /// Threads (and, in another table, processes and threads that tests have started) that can be alive at a time, over all running tests [default: 16384]
-    #[arg(long, value_name = "N", value_parser = table_size())]
+    #[arg(long, value_name = "N", value_parser = tasks)]
     pub max_threads: Option<u32>,
     /// Bad frees remembered at a time, over all running tests (uprobe recorder) [default: 16384]
-    #[arg(long, value_name = "N", value_parser = table_size())]
+    #[arg(long, value_name = "N", value_parser = table_size)]
     pub max_bad_frees: Option<u32>,
     /// Open files remembered at a time, over all running tests (4 KiB of kernel memory each) [default: 16384]
-    #[arg(long, value_name = "N", value_parser = table_size())]
+    #[arg(long, value_name = "N", value_parser = table_size)]
     pub max_files: Option<u32>,
     /// Probe functions at their first instruction (for the benchmark)
     #[arg(long, hide = true)]
     pub probe_at_entry: bool,
+    /// Record in the spare tables only, as if the kernel had no memory at hand (for tests)
+    #[arg(long, hide = true)]
+    pub spare_only: bool,
     /// Print how long the leak check at a process's exit took, and the memory it took (for the benchmark)
     #[arg(long, hide = true)]
     pub timings: bool,

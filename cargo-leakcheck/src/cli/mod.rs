@@ -257,6 +257,7 @@ fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Sha
     let mut trace = TraceOptions {
         jobs: surroundings.cpus,
         probe_at_entry: run.probe_at_entry,
+        spare_only: run.spare_only,
         ..TraceOptions::default()
     };
     let mut judge = JudgeOptions::default();

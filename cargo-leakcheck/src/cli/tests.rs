@@ -266,6 +266,24 @@ fn what_is_not_understood_is_named() {
 }
 
 #[test]
+fn what_the_kernel_has_no_room_for_is_named_with_what_it_has() {
+    let sizes = ["--max-blocks", "--max-stacks", "--max-bad-frees", "--max-files"];
+    // 2^27 buckets of 16 bytes are half of what the kernel takes, and their number is a power of two.
+    let sizes = sizes.map(|option| (option, 134_217_728_u64));
+    // `PID_MAX_LIMIT`.
+    let tasks = ["--jobs", "--max-threads"].map(|option| (option, 4_194_304));
+    for (option, most) in sizes.into_iter().chain(tasks) {
+        assert!(parse_in(&[option, &most.to_string()], &[]).is_ok(), "{option}");
+        for wrong in [0, most + 1, (1 << 31) - 1, 1 << 31, 1 << 32, u64::MAX].map(|it| it.to_string()) {
+            let text = usage(&[option, &wrong]);
+            for words in [option, &format!("'{wrong}'"), &format!("from 1 to {most}")] {
+                assert!(text.contains(words), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
 fn help_and_version_are_no_errors() {
     for flag in ["--help", "-h", "--version", "-V"] {
         let arguments = ["cargo-leakcheck", "leakcheck", flag].map(OsString::from);

@@ -1,9 +1,9 @@
 //! Values of options that clap has no parser for.
 
-use clap::builder::RangedU64ValueParser;
+use std::num::NonZeroUsize;
 
 pub use crate::config::duration;
-use crate::options::{Partition, PartitionBy};
+use crate::options::{MAX_ENTRIES, MAX_TASKS, Partition, PartitionBy};
 
 /// A part of the tests: `slice:1/4`.
 pub fn partition(text: &str) -> Result<Partition, String> {
@@ -21,8 +21,23 @@ pub fn partition(text: &str) -> Result<Partition, String> {
 }
 
 /// The number of entries of a table in the kernel.
-pub fn table_size() -> RangedU64ValueParser<u32> {
-    RangedU64ValueParser::new().range(1..=u64::from(u32::MAX / 2))
+pub fn table_size(text: &str) -> Result<u32, String> {
+    up_to(MAX_ENTRIES, text)
+}
+
+/// The number of processes and threads at a time.
+pub fn tasks(text: &str) -> Result<u32, String> {
+    up_to(MAX_TASKS, text)
+}
+
+/// The number of tests at a time.
+pub fn jobs(text: &str) -> Result<NonZeroUsize, String> {
+    Ok(NonZeroUsize::new(tasks(text)? as usize).expect("it is 1 at least"))
+}
+
+fn up_to(most: u32, text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("use a whole number from 1 to {most}"))
 }
 
 #[cfg(test)]

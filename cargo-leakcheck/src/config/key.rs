@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::options::{Count, Recorder, When};
+use crate::options::{Count, MAX_ENTRIES, MAX_TASKS, Recorder, When};
 
 /// Something that can be set: a limit that a test is judged by, or a rule for how it is run and judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,7 +87,8 @@ pub struct Known {
     pub default: &'static str,
 }
 
-const TABLE: u64 = u32::MAX as u64 / 2;
+const TABLE: u64 = MAX_ENTRIES as u64;
+const TASKS: u64 = MAX_TASKS as u64;
 
 /// All keys, in the order in which they are explained.
 pub const KEYS: [Known; 40] = [
@@ -117,8 +118,8 @@ pub const KEYS: [Known; 40] = [
     of_test(Key::FreeStacks, "free-stacks", Kind::Switch, "false"),
     of_test(Key::Timeout, "timeout", Kind::Time, "none"),
     of_test(Key::Retries, "retries", Kind::Number, "0"),
-    of_run(Key::MaxFail, "max-fail", Kind::Positive(TABLE), "no limit"),
-    of_run(Key::Jobs, "jobs", Kind::Positive(TABLE), "number of CPUs"),
+    of_run(Key::MaxFail, "max-fail", Kind::Positive(u32::MAX as u64), "no limit"),
+    of_run(Key::Jobs, "jobs", Kind::Positive(TASKS), "number of CPUs"),
     of_run(Key::Recorder, "recorder", Kind::Recorder, "\"auto\""),
     of_run(Key::RequireEbpf, "require-ebpf", Kind::Switch, "false"),
     of_run(Key::NoSudo, "no-sudo", Kind::Switch, "false"),
@@ -128,7 +129,7 @@ pub const KEYS: [Known; 40] = [
     of_run(Key::Github, "github", Kind::When, "\"auto\""),
     of_run(Key::MaxBlocks, "max-blocks", Kind::Positive(TABLE), "2097152"),
     of_run(Key::MaxStacks, "max-stacks", Kind::Positive(TABLE), "65536"),
-    of_run(Key::MaxThreads, "max-threads", Kind::Positive(TABLE), "16384"),
+    of_run(Key::MaxThreads, "max-threads", Kind::Positive(TASKS), "16384"),
     of_run(Key::MaxBadFrees, "max-bad-frees", Kind::Positive(TABLE), "16384"),
     of_run(Key::MaxFiles, "max-files", Kind::Positive(TABLE), "16384"),
 ];

@@ -210,6 +210,8 @@ fn errors_point_at_what_is_wrong() {
         ("[profile.default]\nfds = '4'", "2:7", "expected a whole number, not a string"),
         ("[profile.default]\nfds = 99999999999999999999", "2:7", "not `99999999999999999999`"),
         ("[profile.default]\njobs = 0", "2:8", "expected a whole number from 1 to"),
+        ("[profile.default]\njobs = 2147483647", "2:8", "from 1 to 4194304, not `2147483647`"),
+        ("[profile.default]\nmax-files = 134217729", "2:13", "from 1 to 134217728, not `134217729`"),
         ("[profile.default]\nno-fds = 1", "2:10", "expected true or false, not a whole number"),
         ("[profile.default]\ntimeout = '4d'", "2:11", "unknown unit `d`"),
         ("[profile.default]\ntimeout = 0", "2:11", "must be more than 0"),

@@ -9,6 +9,7 @@ use leakcheck_common::{process, site};
 
 use super::files::stack;
 use super::layout::overlap;
+use super::lost::lost;
 use super::places::Places;
 use crate::model::LeftMapping;
 use crate::snapshot::{Loss, Mapping};
@@ -32,9 +33,7 @@ impl Found {
         if counters[process::MAPPINGS] == 0 || process.child.is_some() || !process.wanted.mappings {
             return None;
         }
-        if counters[process::LOST_MAPPINGS] > 0 {
-            losses.push(Loss::Mappings { count: counters[process::LOST_MAPPINGS] });
-        }
+        losses.extend(lost(counters[process::LOST_MAPPINGS], "mapping", |count| Loss::Mappings { count }));
         let calls = account.of(process.pid);
         (!calls.is_empty()).then_some(Self { calls })
     }

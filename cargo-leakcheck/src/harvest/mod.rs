@@ -10,6 +10,7 @@ mod ipc;
 mod layout;
 mod ledger;
 mod left;
+mod lost;
 mod mapped;
 mod pages;
 mod places;

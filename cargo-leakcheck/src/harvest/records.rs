@@ -6,6 +6,7 @@ use leakcheck_common::{CANARY_SIZE, bad_free, block, process};
 use nix::unistd::Pid;
 
 use super::ledger::{Entry, Ledger};
+use super::lost::lost;
 use super::stacks::Keys;
 use crate::snapshot::{BadFree, Before, Block, Blocks, Loss};
 use crate::trace::{BadFreeRecord, BlockRecord, Heap, Kernel, Process, ProcessRecord};
@@ -90,17 +91,14 @@ impl<'a> Records<'a> {
             return ledger.losses();
         };
         let mut losses = Vec::new();
-        let mut lost = |word: usize, loss: fn(u64) -> Loss| {
-            if counters[word] > 0 {
-                losses.push(loss(counters[word]));
-            }
-        };
-        lost(process::LOST_BLOCKS, |count| Loss::Blocks { count });
-        lost(process::LOST_STACKS, |count| Loss::Stacks { count });
-        lost(process::UNREAD_STACKS, |count| Loss::UnreadStacks { count });
-        lost(process::LOST_FREES, |count| Loss::BadFrees { count });
-        lost(process::LOST_RESULTS, |count| Loss::Results { count });
-        lost(process::LOST_LOG, |count| Loss::Log { count });
+        let mut add =
+            |word: usize, what, loss: fn(u64) -> Loss| losses.extend(lost(counters[word], what, loss));
+        add(process::LOST_BLOCKS, "block", |count| Loss::Blocks { count });
+        add(process::LOST_STACKS, "call stack", |count| Loss::Stacks { count });
+        add(process::UNREAD_STACKS, "call stack", |count| Loss::UnreadStacks { count });
+        add(process::LOST_FREES, "bad free", |count| Loss::BadFrees { count });
+        add(process::LOST_RESULTS, "result", |count| Loss::Results { count });
+        add(process::LOST_LOG, "record", |count| Loss::Log { count });
         losses
     }
 }

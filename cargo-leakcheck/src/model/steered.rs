@@ -60,7 +60,7 @@ impl Steered {
         if without || self.descriptors != Availability::Checked {
             off.push(DESCRIPTORS);
         }
-        if without || self.objects != Availability::Checked {
+        if without || [&self.descriptors, &self.objects].iter().any(|it| **it != Availability::Checked) {
             off.push(OBJECTS);
         }
         if self.ipc != Availability::Checked {

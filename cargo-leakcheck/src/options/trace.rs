@@ -49,6 +49,8 @@ pub struct TraceOptions {
     pub max_files: u32,
     /// Probe functions at their first instruction (only the benchmark wants this).
     pub probe_at_entry: bool,
+    /// Record in the spare tables only, as if the kernel had no memory at hand (only tests want this).
+    pub spare_only: bool,
 }
 
 impl Default for TraceOptions {
@@ -76,6 +78,7 @@ impl Default for TraceOptions {
             max_bad_frees: 16_384,
             max_files: 16_384,
             probe_at_entry: false,
+            spare_only: false,
         }
     }
 }

@@ -277,6 +277,7 @@ pub fn kind(loss: &Loss) -> &str {
         Loss::Exec => "exec",
         Loss::Vanished { .. } => "vanished",
         Loss::Memory { .. } => "memory",
+        Loss::NoMemory { .. } => "kernel_memory",
         Loss::Unfinished { .. } => "unfinished",
         Loss::Told { kind, .. } => kind,
         Loss::Child { loss, .. } => kind(loss),

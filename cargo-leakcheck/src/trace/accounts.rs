@@ -52,7 +52,8 @@ impl Accounts {
             let types = Btf::parse(bytes.as_ref().map_err(Clone::clone)?);
             types.ok_or_else(|| "the kernel's types (BTF) have an unknown form".to_owned())
         });
-        let started = options.children.then(|| {
+        // Also whose the IPC objects of descendants are.
+        let started = (options.children || options.ipc).then(|| {
             let types = types.as_ref().map_err(Clone::clone)?;
             let (started, more) = Started::new(others, types, tables)?;
             links.extend(more);

@@ -91,7 +91,7 @@ impl Files {
         room: u32,
     ) -> Result<Self, String> {
         let array = |table| Array::try_from(Map::Array(table));
-        let records = Table::take(tables, "FILES").map_err(|error| error.to_string())?;
+        let records = Table::take_with_spare(tables, "FILES").map_err(|error| error.to_string())?;
         let settings = array(take(tables, "FILE_SITES")).map_err(|error| error.to_string())?;
         let mut offsets: Array<_, [u64; places::WORDS]> =
             Array::try_from(Map::Array(take(tables, "PLACES"))).map_err(|error| error.to_string())?;
@@ -193,7 +193,7 @@ impl Files {
             }
             // Meanwhile it may have become that of another process, which gets it back; unless there is a newer one.
             if let Some(record) = self.records.take_out(&address).filter(|record| !over(record)) {
-                let _ = self.records.insert_new(address, &record);
+                let _ = self.records.put_back(address, &record);
             }
         }
     }

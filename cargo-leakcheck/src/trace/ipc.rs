@@ -53,8 +53,9 @@ impl IpcCalls {
         programs: &Programs,
         tables: &mut HashMap<String, MapData>,
     ) -> Result<(Self, OwnedFd), String> {
-        let records = Table::take(tables, "IPC").map_err(|error| error.to_string())?;
         let program = load_other(programs, ProgramKind::Uprobe, PROGRAM)?;
+        // Last: where that fails the table stays open, since another program names it.
+        let records = Table::take_with_spare(tables, "IPC").map_err(|error| error.to_string())?;
         Ok((Self { records, _empty: take(tables, "EMPTY_IPC") }, program))
     }
 

@@ -50,7 +50,7 @@ pub struct Kernel {
     window: SharedBits,
     window_fd: Arc<OwnedFd>,
     /// Held because the programs use it.
-    _namespace: Array<MapData, [u64; 2]>,
+    _settings: (Array<MapData, [u64; 2]>, Array<MapData, u64>),
 }
 
 impl Kernel {
@@ -66,6 +66,10 @@ impl Kernel {
         let object::Loaded { programs, mut tables, .. } = loaded;
         let namespace = fs_err::metadata("/proc/self/ns/pid")
             .map_err(|source| Error::System { call: "reading the process id namespace".into(), source })?;
+        let refused_spare = |error: MapError| refused("SPARE_ONLY", &error);
+        let mut spare_only =
+            Array::try_from(Map::Array(take(&mut tables, "SPARE_ONLY"))).map_err(refused_spare)?;
+        spare_only.set(0, u64::from(options.spare_only), 0).map_err(refused_spare)?;
         let mut settings = Array::try_from(Map::Array(take(&mut tables, "PID_NAMESPACE")))
             .map_err(|error| refused("PID_NAMESPACE", &error))?;
         settings
@@ -87,12 +91,12 @@ impl Kernel {
             threads: Table::take(&mut tables, "THREADS")?,
             processes: Table::take(&mut tables, "PROCESSES")?,
             blocks: Table::take(&mut tables, "BLOCKS")?,
-            stacks: Table::take(&mut tables, "STACKS")?,
+            stacks: Table::take_with_spare(&mut tables, "STACKS")?,
             bad_frees: Table::take(&mut tables, "BAD_FREES")?,
-            log: Table::take(&mut tables, "LOG")?,
+            log: Table::take_with_spare(&mut tables, "LOG")?,
             window,
             window_fd: Arc::new(window_fd),
-            _namespace: settings,
+            _settings: (settings, spare_only),
         })
     }
 
@@ -274,11 +278,12 @@ impl Kernel {
         let mut values = Vec::with_capacity(count as usize);
         for page in pages(count) {
             let rest = (count as usize - values.len()).min(LOG_PAGE_WORDS);
-            match self.log.get(&[key(pid), kind | page]) {
-                Ok(words) => values.extend_from_slice(&words[..rest]),
-                // A page that found no room is counted as a loss by the kernel side.
-                Err(_) => values.resize(values.len() + rest, 0),
+            // A page that found no room is counted as a loss by the kernel side. Of two each word is in one.
+            let mut words = [0; LOG_PAGE_WORDS];
+            for page in self.log.get_each(&[key(pid), kind | page]) {
+                words.iter_mut().zip(page).for_each(|(word, more)| *word |= more);
             }
+            values.extend_from_slice(&words[..rest]);
         }
         values
     }

@@ -59,7 +59,7 @@ impl MapCalls {
         tables: &mut HashMap<String, MapData>,
     ) -> Result<(Self, OwnedFd), String> {
         let text = |error: crate::error::Error| error.to_string();
-        let mapped = Table::take(tables, "MAPPINGS").map_err(text)?;
+        let mapped = Table::take_with_spare(tables, "MAPPINGS").map_err(text)?;
         let unmapped = Table::take(tables, "UNMAPPED").map_err(text)?;
         let program = load_other(programs, ProgramKind::Uprobe, PROGRAM)?;
         Ok((Self { mapped, unmapped, _empty: take(tables, "EMPTY_MAPPING") }, program))

@@ -168,20 +168,33 @@ fn do_without(error: Error, options: &TraceOptions) -> Result<String> {
 }
 
 /// What is checked with eBPF.
-fn steered(kernel: Option<&Kernel>, prepared: &prepare::Prepared, ipc: Availability) -> Steered {
-    let unless = |available, unseen: Option<&str>| match (available, unseen) {
-        (Availability::Checked, Some(reason)) => Availability::Unavailable { reason: reason.into() },
+fn steered(
+    kernel: Option<&Kernel>,
+    prepared: &prepare::Prepared,
+    options: &TraceOptions,
+    ipc: Availability,
+) -> Steered {
+    let unless = |available, unseen: Option<String>| match (available, unseen) {
+        (Availability::Checked, Some(reason)) => Availability::Unavailable { reason },
         (available, _) => available,
     };
-    let ipc_unseen = prepared.ipc_unseen().or_else(|| kernel?.creations_unseen());
+    let started = kernel.and_then(Kernel::started);
+    let unseen =
+        |why: &String| format!("it is not known what a test's children make in {SHARED_FILES}: {why}");
+    let descendants_unseen = || started?.as_ref().err().map(unseen);
+    let ipc_unseen = prepared.ipc_unseen().or_else(|| kernel?.creations_unseen()).map(str::to_owned);
+    let ipc_unseen = ipc_unseen.or_else(descendants_unseen);
     Steered {
         without_ebpf: None,
         descriptors: available(kernel.and_then(Kernel::files)),
         objects: available(kernel.and_then(Kernel::objects)),
         ipc,
         ipc_calls: unless(available(kernel.and_then(Kernel::ipc_calls)), ipc_unseen),
-        children: available(kernel.and_then(Kernel::started)),
-        mappings: unless(available(kernel.and_then(Kernel::map_calls)), prepared.mappings_unseen()),
+        children: available(started.filter(|_| options.children)),
+        mappings: unless(
+            available(kernel.and_then(Kernel::map_calls)),
+            prepared.mappings_unseen().map(str::to_owned),
+        ),
     }
 }
 
@@ -246,7 +259,7 @@ pub fn run(
             } else if steering.kernel().is_some_and(Kernel::needs_files) {
                 steering.start_files();
             }
-            let steered = steered(steering.kernel(), &prepared, ipc);
+            let steered = steered(steering.kernel(), &prepared, options, ipc);
             if options.require_ebpf {
                 whole(&steered)?;
             }

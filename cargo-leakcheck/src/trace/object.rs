@@ -154,7 +154,8 @@ pub fn check_tracepoint(
     tracepoint: &str,
     wanted: &[Parameter],
 ) -> std::result::Result<(), String> {
-    let parameters = types.tracepoint(tracepoint).unwrap_or_default();
+    let parameters = types.tracepoint(tracepoint);
+    let parameters = parameters.ok_or_else(|| format!("the kernel has no tracepoint {tracepoint}"))?;
     if parameters.starts_with(wanted) {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! The kernel side's account of processes and threads that tests have started.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
 use aya::maps::{Array, Map, MapData};
@@ -46,22 +46,22 @@ impl Started {
         types: &Btf<'_>,
         tables: &mut HashMap<String, MapData>,
     ) -> Result<(Self, Vec<OwnedFd>), String> {
-        let records = Table::take(tables, "STARTED").map_err(|error| error.to_string())?;
+        let words = read_layout(types)?;
         let mut layout =
             Array::try_from(Map::Array(take(tables, "LAYOUT"))).map_err(|error| error.to_string())?;
-        layout.set(0, read_layout(types)?, 0).map_err(|error| error.to_string())?;
+        layout.set(0, words, 0).map_err(|error| error.to_string())?;
         let links = TRACEPOINTS
             .iter()
             .map(|(tracepoint, program, wanted)| attach_other(programs, types, tracepoint, program, wanted));
         let links = links.collect::<Result<_, _>>()?;
+        // Last: where something fails the table stays open, since another program names it.
+        let records = Table::take_with_spare(tables, "STARTED").map_err(|error| error.to_string())?;
         Ok((Self { records, _layout: layout }, links))
     }
 
     /// What a test's process and its descendants have started, and can still be waited for.
     pub fn of(&self, owner: Pid) -> Vec<Task> {
-        // The kernel begins anew where the key that it is asked to go on from is gone: some come twice.
-        let keys: BTreeSet<u32> = self.records.keys().into_iter().collect();
-        let tasks = keys.into_iter().filter_map(|key| {
+        let tasks = self.records.keys().into_iter().filter_map(|key| {
             let record = self.records.get(&key).ok()?;
             task(key, &record).filter(|_| record[started::OWNER] as u32 == owner.as_raw().cast_unsigned())
         });

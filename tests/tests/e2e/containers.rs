@@ -15,6 +15,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("containers::no_proc", no_proc),
     ("containers::hidden_processes", hidden_processes),
     ("containers::masked_sys", masked_sys),
+    ("containers::lacking_types", lacking_types),
     ("containers::read_only", read_only),
     ("containers::no_capabilities", no_capabilities),
     ("containers::filtered", filtered),
@@ -105,6 +106,54 @@ fn masked_sys(workshop: &Workshop) -> Outcome {
     let all = [&CONTAINER[..], &["--mount-proc"]].concat();
     let run = inside(workshop, &all, "mount -t tmpfs -o ro none /sys", &[])?;
     found(&run, "ebpf", &["descriptors", "outlived"], &["/sys/kernel/btf/vmlinux cannot be read"])
+}
+
+/// What a kernel lacks takes away what needs it, with the reason, and nothing else.
+fn lacking_types(workshop: &Workshop) -> Outcome {
+    const DESCRIPTORS: &str = "descriptors that are left open";
+    const HOLD: &str = "what descriptors hold in the kernel";
+    const SHARED: &str = "POSIX shared memory and semaphores that are left behind";
+    const ORPHANS: &str = "processes that have outlived the child that had started them";
+    let all = [&CONTAINER[..], &["--mount-proc"]].concat();
+    for (name, off, said) in [
+        (
+            "bpf_iter_task_file",
+            &[DESCRIPTORS, HOLD][..],
+            "descriptors: not available: the kernel has no list of descriptors",
+        ),
+        (
+            "f_op",
+            &[DESCRIPTORS, HOLD],
+            "descriptors: not available: the kernel's types (BTF) have no file.f_op",
+        ),
+        ("btf_trace_kmem_cache_alloc", &[DESCRIPTORS, HOLD], "the kernel has no tracepoint kmem_cache_alloc"),
+        (
+            "btf_trace_kfree",
+            &[HOLD],
+            "what they hold in the kernel: not available: the kernel has no tracepoint kfree",
+        ),
+        (
+            "btf_trace_sched_process_free",
+            &[SHARED, ORPHANS],
+            "what children have left: not available: the kernel has no",
+        ),
+        ("thread_pid", &[SHARED, ORPHANS], "the kernel's types (BTF) have no task_struct.thread_pid"),
+    ] {
+        // A name of the same length that nobody asks for.
+        let other = format!("{}_", &name[..name.len() - 1]);
+        let script = format!(
+            "LC_ALL=C sed 's/\\x00{name}\\x00/\\x00{other}\\x00/' /sys/kernel/btf/vmlinux > \"$TMPDIR/types\"\n\
+             ! cmp -s \"$TMPDIR/types\" /sys/kernel/btf/vmlinux\n\
+             mount --bind \"$TMPDIR/types\" /sys/kernel/btf/vmlinux"
+        );
+        let (run, report) = inside(workshop, &all, &script, &["--kernel-report"])?;
+        run.expect(2, &["1100 B definitely lost", said])?;
+        let report = report.ok_or_else(|| run.describe())?;
+        if report.steering.by != "ebpf" || report.steering.checks_off != off {
+            return Err(format!("without {name}: {:?}\n{}", report.steering, run.describe()));
+        }
+    }
+    Ok(())
 }
 
 /// Where one directory can be written to, that is enough; without one there is no run.

@@ -1,7 +1,7 @@
 //! Descriptors that are left open, beyond what the fixture `descriptors` shows.
 
 use leakcheck_tests::report::Test;
-use leakcheck_tests::tool::{Run, Workshop};
+use leakcheck_tests::tool::{Run, SPARE, Workshop};
 
 use crate::exec::exec_with;
 use crate::fixtures::Desk;
@@ -13,6 +13,8 @@ pub const TRIALS: &[NamedTrial] = &[
     ("descriptors::passed_on", passed_on),
     ("descriptors::many", many),
     ("descriptors::full_table", full_table),
+    ("descriptors::no_memory", no_memory),
+    ("descriptors::same_path", same_path),
     ("descriptors::closed_ones_take_no_room", closed_ones_take_no_room),
     ("descriptors::quiet_phases", quiet_phases),
     ("descriptors::limit_for_all", limit_for_all),
@@ -105,6 +107,34 @@ fn full_table(workshop: &Workshop) -> Outcome {
     let (run, report) = Desk::new(workshop, "descriptors")?.run(workshop, &options, &[])?;
     run.expect(10, &["80 files made in the window not recorded", "--max-files"])?;
     if report.summary.incomplete == 1 { Ok(()) } else { Err(run.describe()) }
+}
+
+/// Where the kernel has no memory at hand, the spare table has room for some, and a larger one would not help.
+fn no_memory(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("many_open", &[])?;
+    let options = ["--fds", "0", "--recorder", SPARE];
+    let (run, test) = exec_with(workshop, &options, &[program.as_str(), "200"])?;
+    expect(&run, &test, 2, "leaks", 200)?;
+    let (run, _) = exec_with(workshop, &options, &[program.as_str(), "1000"])?;
+    run.expect(10, &["files not recorded because the kernel had no memory for them at that moment"])?;
+    if run.describe().contains("--max-files") { Err(run.describe()) } else { Ok(()) }
+}
+
+/// Of two tests that have the same file open at a time one leaves it.
+fn same_path(workshop: &Workshop) -> Outcome {
+    for recorded in [&[][..], &["--kernel-report"]] {
+        let desk = Desk::new(workshop, "descriptors")?;
+        let options = [&["-j2", "--timeout", "20s"], recorded, &["same_path"]].concat();
+        let variables = [("LEAKCHECK_FIXTURE_MEET".to_owned(), desk.file("").into_string())];
+        let (run, report) = desk.run(workshop, &options, &variables)?;
+        run.expect(2, &["1 descriptor left open", &format!("\"{}\"", desk.file("same"))])?;
+        let left = report.tests.iter().map(|test| (test.name.as_str(), test.kernel.descriptors.len()));
+        let left: std::collections::BTreeMap<_, _> = left.collect();
+        if left != [("same_path_closed", 0), ("same_path_left", 1)].into() {
+            return Err(format!("{left:?}\n{}", run.describe()));
+        }
+    }
+    Ok(())
 }
 
 /// Records of files that tests have closed are swept out before they fill the table.

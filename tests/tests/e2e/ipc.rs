@@ -15,6 +15,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("ipc::limit_for_all", limit_for_all),
     ("ipc::of_another_process", of_another_process),
     ("ipc::without_descriptors", without_descriptors),
+    ("ipc::without_children", without_children),
     ("ipc::without_privileges", without_privileges),
     ("ipc::by_one_of_many_children", by_one_of_many_children),
     ("ipc::switched_off", switched_off),
@@ -89,6 +90,18 @@ fn without_descriptors(workshop: &Workshop) -> Outcome {
     Ok(())
 }
 
+/// What a child leaves is the test's, also where children that are left are nobody's matter.
+fn without_children(workshop: &Workshop) -> Outcome {
+    let name = "posix_memory_by_a_child";
+    let (run, report, test) = one(workshop, "ipc", &["--no-children"], name)?;
+    run.expect(2, &["1 IPC object left"])?;
+    let off = &report.steering.checks_off;
+    match (&test.kernel.ipc[..], &off[..]) {
+        ([object], [off]) if object.kind == "POSIX shared memory" && off.starts_with("children") => Ok(()),
+        left => Err(format!("{left:?}\n{}", run.describe())),
+    }
+}
+
 /// Without `CAP_SYS_ADMIN` `fanotify` does not say who makes a file: another program does, or a note says that none does.
 fn without_privileges(workshop: &Workshop) -> Outcome {
     let name = format!("/dev/shm/leakcheck-other-{}-alone", std::process::id());
@@ -128,7 +141,7 @@ fn by_one_of_many_children(workshop: &Workshop) -> Outcome {
     let many = "for i in 1 2 3 4 5 6 7 8 9 10; do for j in 1 2 3 4 5 6 7 8 9 10; do (:); (:); (:); (:); (:); done; \
                 sleep 0.1; done";
     let full = "found no room, and somebody has left a file in /dev/shm; use --max-threads";
-    let (first, last) = (format!("{make}; {many}"), format!("{many}; {make}; sleep 0.2"));
+    let (first, last) = (format!("{make}; {many}"), format!("{many}; {make}; sleep 1"));
     for (entries, script, code, said) in [
         ("256", &first, 2, "1 IPC object left"),
         ("256", &last, 10, full),

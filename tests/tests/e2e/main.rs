@@ -24,6 +24,7 @@ mod inside;
 mod install;
 mod interrupt;
 mod ipc;
+mod isolated;
 mod kernel_bytes;
 mod left;
 mod mapped;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         install::TRIALS,
         interrupt::TRIALS,
         ipc::TRIALS,
+        isolated::TRIALS,
         kernel_bytes::TRIALS,
         left::TRIALS,
         mapped::TRIALS,

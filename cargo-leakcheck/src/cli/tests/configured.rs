@@ -5,13 +5,14 @@ use clap::Args as _;
 use super::*;
 
 /// Options that are for one run, and none of a configuration.
-const NO_KEYS: [&str; 9] = [
+const NO_KEYS: [&str; 10] = [
     "config-file",
     "leakcheck-profile",
     "junit",
     "json",
     "color",
     "probe-at-entry",
+    "spare-only",
     "timings",
     "fail-fast",
     "help",

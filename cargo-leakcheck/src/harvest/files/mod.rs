@@ -14,6 +14,7 @@ use leakcheck_common::{file, process};
 use nix::unistd::Pid;
 
 use super::Threads;
+use super::lost::lost;
 use super::places::Places;
 use crate::model::Descriptor;
 use crate::snapshot::{Loss, OfOthers};
@@ -71,8 +72,8 @@ impl<'a> Opened<'a> {
                 return None;
             }
         };
-        if process.sees.files && counters[process::LOST_FILES] > 0 {
-            losses.push(Loss::Files { count: counters[process::LOST_FILES] });
+        if process.sees.files {
+            losses.extend(lost(counters[process::LOST_FILES], "file", |count| Loss::Files { count }));
         }
         let pid = process.pid;
         // What another process has made and sent here is that one's.

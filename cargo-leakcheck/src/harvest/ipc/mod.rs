@@ -10,6 +10,7 @@ use std::os::fd::AsFd as _;
 use leakcheck_common::{ipc, process};
 
 use super::files::stack;
+use super::lost::{all_lost, lost};
 use super::places::Places;
 use crate::model::{IpcName, IpcObject};
 use crate::snapshot::Loss;
@@ -68,9 +69,7 @@ impl Found {
             Some(Err(error)) => losses.push(Loss::Ipc { reason: error.to_string() }),
         }
         let account = steering.kernel().and_then(|kernel| kernel.ipc_calls()?.as_ref().ok());
-        if counters[process::LOST_IPC_CALLS] > 0 {
-            losses.push(Loss::IpcCalls { count: counters[process::LOST_IPC_CALLS] });
-        }
+        losses.extend(lost(counters[process::LOST_IPC_CALLS], "call", |count| Loss::IpcCalls { count }));
         let calls = match account {
             Some(account) if counters[process::IPC_CALLS] > 0 => account.of(process.pid),
             _ => Vec::new(),
@@ -82,7 +81,10 @@ impl Found {
             && let Some(begun_ns) = begun_ns(process, counters, losses)
         {
             let started = kernel.and_then(|kernel| kernel.started()?.as_ref().ok());
-            let unknown = counters[process::LOST_STARTED] + counters[process::LOST_ENDED];
+            let unknown = [process::LOST_STARTED, process::LOST_ENDED]
+                .map(|word| all_lost(counters[word]))
+                .iter()
+                .sum();
             let created = created.of(process.pid, begun_ns, started, unknown).unwrap_or_else(|reason| {
                 losses.push(Loss::Ipc { reason });
                 Vec::new()

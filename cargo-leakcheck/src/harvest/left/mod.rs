@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 
 use super::Threads;
 use super::files::stack;
+use super::lost::lost;
 use super::places::Places;
 use crate::model::{Left, LeftChild, LeftThread};
 use crate::snapshot::Loss;
@@ -37,10 +38,7 @@ impl<'a> Found<'a> {
         counters: &ProcessRecord,
         losses: &mut Vec<Loss>,
     ) -> Self {
-        let count = counters[process::LOST_STARTED];
-        if count > 0 {
-            losses.push(Loss::Started { count });
-        }
+        losses.extend(lost(counters[process::LOST_STARTED], "start", |count| Loss::Started { count }));
         let started = started(steering).filter(|_| counters[process::STARTED] > 0);
         let (children, places) = children::of(steering, started, process.pid).into_iter().unzip();
         let left = Left { children, timers: timers::of(process.pid), ..Left::default() };
