@@ -19,7 +19,7 @@ pub use report::{Color, Github, ReportOptions, When};
 pub struct Options {
     /// What to do.
     pub action: Action,
-    /// Raise the tool by `sudo` where it lacks privileges (lists need none), if that asks for no password.
+    /// Raise the tool where it lacks privileges (lists need none), by what is set up or by `sudo` without a password.
     pub sudo: bool,
     /// How to trace.
     pub trace: TraceOptions,
@@ -162,8 +162,28 @@ pub struct DoctorOptions {
     pub trace: TraceOptions,
     /// When to colour.
     pub color: Color,
-    /// Raise the tool by `sudo` where it lacks privileges, if that asks for no password.
+    /// Raise the tool where it lacks privileges, by what is set up or by `sudo` without a password.
     pub sudo: bool,
+}
+
+/// What to do for a user who may use sudo with a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetupOptions {
+    /// What.
+    pub action: SetupAction,
+    /// This executable.
+    pub executable: PathBuf,
+}
+
+/// What `setup` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetupAction {
+    /// Installs what raises the tracer.
+    Install,
+    /// Takes it back.
+    Remove,
+    /// Says whether it is there and works.
+    Check,
 }
 
 /// Which tests to run: libtest's own selection, and expressions.
@@ -239,7 +259,9 @@ pub enum Raised {
     No,
     /// `sudo` has raised the tool, and nothing that it starts.
     BySudo,
-    /// `sudo` was asked; why it has not.
+    /// What `cargo leakcheck setup` has installed has.
+    BySetup,
+    /// Either was asked; why it has not.
     Refused(String),
 }
 

@@ -30,8 +30,16 @@ use job::{Job, prepare, watched};
 /// Finished tests that may wait for their analysis before the next ones are held up.
 const WAITING: usize = 16;
 
-/// What the user should know of `sudo`.
-const RAISED: &str = "sudo has raised the tracer, and nothing else (--no-sudo: without)";
+/// What the user should know of where privileges come from.
+fn raised(raised: &Raised) -> Option<&'static str> {
+    match raised {
+        Raised::BySudo => Some("sudo has raised the tracer, and nothing else (--no-sudo: without)"),
+        Raised::BySetup => {
+            Some("`cargo leakcheck setup` has raised the tracer, and nothing else (--no-sudo: without)")
+        }
+        Raised::No | Raised::Refused(_) => None,
+    }
+}
 
 /// Does what the options ask for; how it ended.
 ///
@@ -166,7 +174,7 @@ fn check(
             progress.print(text);
         }
     };
-    let raised = (options.trace.raised == Raised::BySudo).then_some(RAISED);
+    let raised = raised(&options.trace.raised);
     for note in raised.into_iter().chain(job.notes.iter().map(String::as_str)) {
         say(progress, &format!("note: {note}\n"));
     }
