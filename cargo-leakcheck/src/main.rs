@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use cargo_leakcheck::build::capture;
 use cargo_leakcheck::cli::{self, Request, Surroundings};
 use cargo_leakcheck::error::{Error, Exit, Result};
-use cargo_leakcheck::options::Raised;
+use cargo_leakcheck::options::{Color, Raised};
+use cargo_leakcheck::progress::Progress;
 use cargo_leakcheck::{Begun, doctor, raise, setup};
 
 fn main() -> ExitCode {
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             // The exit code says it too.
-            let _ = writeln!(anstream::stderr(), "error: {error}");
+            Progress::new(Color::Auto).print(&format!("error: {error}\n"));
             error.exit().into()
         }
     }

@@ -2,6 +2,7 @@
 //! type or the environment.
 
 mod report;
+mod setup;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ use camino::Utf8PathBuf;
 use crate::config::Layer;
 
 pub use report::{Color, Github, ReportOptions, When};
+pub use setup::{SetupAction, SetupOptions};
 
 /// Everything a run depends on.
 #[derive(Clone, Debug)]
@@ -164,26 +166,6 @@ pub struct DoctorOptions {
     pub color: Color,
     /// Raise the tool where it lacks privileges, by what is set up or by `sudo` without a password.
     pub sudo: bool,
-}
-
-/// What to do for a user who may use sudo with a password.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetupOptions {
-    /// What.
-    pub action: SetupAction,
-    /// This executable.
-    pub executable: PathBuf,
-}
-
-/// What `setup` does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SetupAction {
-    /// Installs what raises the tracer.
-    Install,
-    /// Takes it back.
-    Remove,
-    /// Says whether it is there and works.
-    Check,
 }
 
 /// Which tests to run: libtest's own selection, and expressions.

@@ -8,6 +8,7 @@ mod merge;
 mod nextest;
 mod retry;
 mod show;
+mod untested;
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -26,6 +27,7 @@ use crate::{judge, report};
 
 pub use begin::Begun;
 use job::{Job, prepare, watched};
+use untested::untested;
 
 /// Finished tests that may wait for their analysis before the next ones are held up.
 const WAITING: usize = 16;
@@ -79,17 +81,21 @@ pub fn run(begun: Begun) -> Result<Exit> {
     let files = report::open(&options.report)?;
     // What is in place for all tests, whatever the configuration says of some.
     let trace = &config.widest(&options.trace);
-    let (mut job, filters, kernel) = match (&options.action, called) {
+    let begin = || match (&options.action, called) {
         (Action::Test(build, selection), _) => {
             let kernel = trace::load(trace)?;
             let (job, filters) = prepare(build, selection, &config, options, &interrupts)?;
-            (job, filters, kernel)
+            Ok((job, filters, kernel))
         }
         (Action::Exec(exec), Some(called)) => {
             let (job, filters) = exec::job(exec, called, &config, &interrupts)?;
-            (job, filters, trace::load(trace)?)
+            Ok((job, filters, trace::load(trace)?))
         }
         _ => unreachable!("every other action has its own way"),
+    };
+    let (mut job, filters, kernel) = match begin() {
+        Ok(begun) => begun,
+        Err(error) => return Err(untested(error, files, options)),
     };
     filters.settle(&config, &mut job.tests, options);
     let view = view(job.own.clone(), options);
@@ -104,7 +110,11 @@ pub fn run(begun: Begun) -> Result<Exit> {
         stream: Stream::new(options.report.stream, view.clone()),
     };
     let brief = job.brief;
-    let (mut run, mut failure) = check(&job, kernel, trace, options, &interrupts, &voice, &mut progress)?;
+    let checked = check(&job, kernel, trace, options, &interrupts, &voice, &mut progress);
+    let (mut run, mut failure) = match checked {
+        Ok(checked) => checked,
+        Err(error) => return Err(untested(error, files, options)),
+    };
     if trace.retries > 0 && failure.is_none() {
         failure = retry::retry(&mut run, &job, trace, options, &interrupts, &voice, &mut progress)?;
     }

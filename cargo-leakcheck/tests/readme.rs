@@ -43,7 +43,10 @@ fn the_command_lines_are_understood() {
         let words: Vec<&str> =
             ["cargo-leakcheck", "leakcheck"].into_iter().chain(command.split_whitespace()).collect();
         let request = parse(&words);
-        assert!(matches!(request, Ok(Request::Run(_) | Request::Examine(_))), "{line}: {request:?}");
+        assert!(
+            matches!(request, Ok(Request::Run(_) | Request::Examine(_) | Request::Setup(_))),
+            "{line}: {request:?}"
+        );
         seen += 1;
     }
     assert!(seen >= 8, "{seen} command lines");
@@ -99,6 +102,7 @@ fn the_public_options_are_those_of_the_help() {
         &["exec"],
         &["list"],
         &["nextest"],
+        &["setup"],
         &["show-config"],
         &["show-env"],
         &["report", "merge"],

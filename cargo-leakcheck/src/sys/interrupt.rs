@@ -5,15 +5,15 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ExitStatus};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid};
-use signal_hook::flag::register_usize;
+use signal_hook::flag::{register, register_conditional_default, register_usize};
 use signal_hook::low_level::pipe;
 
 use super::procfs::status;
@@ -27,6 +27,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(1);
 /// How often it is asked whether a child has ended.
 const WAITING: Duration = Duration::from_millis(20);
+
+/// A signal has come that asks for the end, and was not taken.
+static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Whether the user has asked for the end of the run, for those who know of no [`Interrupts`].
+pub fn is_asked_to_end() -> bool {
+    ASKED.load(Ordering::SeqCst)
+}
 
 /// From when this exists, signals that ask for an end no longer end the tool: it looks here. What
 /// the run has started and left becomes a child of the tool, however it has hidden itself.
@@ -43,7 +51,7 @@ pub struct Interrupts {
 
 impl Interrupts {
     /// Takes over the signals, and `others` that the run hands on to a program. Those that are ignored, as under
-    /// `nohup`, stay ignored.
+    /// `nohup`, stay ignored. Where none is handed on, a second one ends the tool at once.
     ///
     /// # Errors
     /// The system refuses.
@@ -56,6 +64,10 @@ impl Interrupts {
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].iter().chain(others) {
             let signal = *signal as i32;
             if ignored >> (signal - 1) & 1 == 0 {
+                if others.is_empty() {
+                    register_conditional_default(signal, ASKED.clone())?;
+                }
+                register(signal, ASKED.clone())?;
                 register_usize(signal, last.clone(), signal.unsigned_abs() as usize)?;
                 pipe::register(signal, sender.try_clone()?)?;
             }
@@ -80,6 +92,8 @@ impl Interrupts {
 
     /// The signal that was sent last, if one was: from then on, it has not been requested.
     pub fn take(&self) -> Option<Signal> {
+        // One that comes just now is not lost: it can be read in any case.
+        ASKED.store(false, Ordering::SeqCst);
         let mut requests = [0; 64];
         let read = (&self.requests).read(&mut requests).ok()?;
         (read > 0).then_some(())?;

@@ -8,6 +8,7 @@ mod descriptor;
 mod interrupt;
 mod lists;
 mod namespace;
+mod patient;
 mod procfs;
 mod ptrace;
 mod shared;
@@ -24,6 +25,7 @@ pub use interrupt::Interrupts;
 pub use lists::{attach_tracepoint, list_of_process};
 pub use namespace::{Queues, in_ipc_namespace, ipc_namespace, leave_ipc_namespace, proc_is_own};
 pub use nix::sys::signal::Signal;
+pub use patient::Patient;
 pub use procfs::{contents, status, text};
 pub use ptrace::{
     Stop, cont, is_breakpoint, is_ending, listen, read_word, seize, sent_by_kernel, set_breakpoints,

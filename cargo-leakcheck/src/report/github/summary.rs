@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use crate::error::Exit;
 use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
 use crate::report::excerpt::Sources;
 use crate::report::status::{Status, status};
@@ -53,6 +54,7 @@ impl Format for StepSummary {
 fn head(run: &Run) -> String {
     let summary = run.summary();
     let title = match (summary.leaking, summary.tests) {
+        (0, 0) if run.exit >= Exit::Tool => "no test was checked".to_owned(),
         (0, tests) => format!("no leak in {}", text::count(tests as u64, "test")),
         (leaking, tests) => format!("{leaking} of {} leaking", text::count(tests as u64, "test")),
     };
