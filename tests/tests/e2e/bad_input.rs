@@ -96,7 +96,9 @@ fn build_fails(workshop: &Workshop) -> Outcome {
         serde_json::from_str(&run.stdout).map_err(|problem| format!("{problem}\n{}", run.describe()))?;
     let says = |document: &Value| {
         let reason = document["not_checked"][0]["reason"].as_str().unwrap_or_default();
-        document["exit_code"] == 12 && reason.starts_with("the build failed: `") && reason.contains(" cargo test ")
+        document["exit_code"] == 12
+            && reason.starts_with("the build failed: `")
+            && reason.contains(" cargo test ")
     };
     if !says(&whole) || !says(&event) || event["event"] != "run-finished" {
         return Err(format!("{whole}\n{event}"));
