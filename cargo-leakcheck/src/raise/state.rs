@@ -25,11 +25,15 @@ const HELD: &[u8] = b"_";
 
 /// Puts the environment back that [`State::execute`] has held.
 pub fn restore_environment() {
-    let held = std::env::vars_os();
-    let bare =
-        |name: &OsStr| name.as_bytes().strip_prefix(HELD).map(|name| OsStr::from_bytes(name).to_owned());
-    let variables: Vec<_> = held.filter_map(|(name, value)| Some((bare(&name)?, value))).collect();
+    let variables: Vec<_> =
+        std::env::vars_os().filter_map(|(name, value)| Some((released(&name)?, value))).collect();
     sys::replace_environment(&variables);
+}
+
+/// The name that was held. (One that begins with `=`, which the system allows, is lost on the way.)
+fn released(name: &OsStr) -> Option<OsString> {
+    let name = name.as_bytes().strip_prefix(HELD).filter(|name| !name.is_empty())?;
+    Some(OsStr::from_bytes(name).to_owned())
 }
 
 /// The state of a process that another one is to have.
@@ -130,6 +134,9 @@ mod tests {
     fn no_variable_is_left_to_the_loader() {
         let names: Vec<_> = held(state().environment).map(|(name, _)| name).collect();
         assert_eq!(names, ["_EMPTY", "_LD_LIBRARY_PATH"]);
+        let released = names.iter().map(|name| released(name).unwrap());
+        assert_eq!(released.collect::<Vec<_>>(), ["EMPTY", "LD_LIBRARY_PATH"]);
+        assert_eq!(super::released("_".as_ref()), None);
     }
 
     #[test]

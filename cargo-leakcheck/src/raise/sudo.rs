@@ -27,7 +27,12 @@ pub fn raise(launch: &Launch) -> Raised {
     };
     match sudo(CHECK.as_ref()).stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => {}
-        Ok(output) => return Raised::Refused(refusal(&output.stderr)),
+        Ok(output) => {
+            let refusal = refusal(&output.stderr);
+            let hint =
+                if refusal.contains("password") { "; `cargo leakcheck setup` asks for it once" } else { "" };
+            return Raised::Refused(refusal + hint);
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Raised::No,
         Err(error) => return Raised::Refused(format!("sudo cannot be started: {error}")),
     }

@@ -174,7 +174,10 @@ fn not_asked_for(workshop: &Workshop) -> Outcome {
 fn password(workshop: &Workshop) -> Outcome {
     let user = User::new(workshop, "password", Sudo::Password)?;
     let (run, report) = checked(workshop, &user, &[])?;
-    run.expect(2, &["eBPF is not available", "a password is required", "not checked: "])?;
+    run.expect(
+        2,
+        &["eBPF is not available", "a password is required; `cargo leakcheck setup`", "not checked: "],
+    )?;
     verdicts(&report, &run, false)?;
     let mut command = user.command(workshop.tool()?.as_str());
     command.args(["leakcheck", "exec", "--require-ebpf", "--", "/bin/true"]);
