@@ -2,16 +2,15 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, poll};
 
-use super::interrupt::is_asked_to_end;
+use super::interrupt::asked_to_end_for;
 
 /// What can be written to a pipe that has room, without waiting (`PIPE_BUF`).
 const PIECE: usize = 4096;
-/// How long there may be no room once the user has asked for the run's end.
+/// How long after the user has asked for the run's end there may be no room.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often it is asked whether he has.
 const PAUSE: u8 = 50;
@@ -23,7 +22,7 @@ pub struct Patient<F>(pub F);
 impl<F: AsFd> Write for Patient<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         while !has_room(&self.0) {
-            if is_asked_to_end() && ending_since().elapsed() >= PATIENCE {
+            if asked_to_end_for().is_some_and(|time| time >= PATIENCE) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it"));
             }
         }
@@ -39,12 +38,6 @@ impl<F: AsFd> Write for Patient<F> {
 fn has_room(file: impl AsFd) -> bool {
     let mut files = [PollFd::new(file.as_fd(), PollFlags::POLLOUT)];
     poll(&mut files, PAUSE) != Ok(0) && files[0].any() != Some(false)
-}
-
-/// From when on somebody has known of the user's wish: all that is written at the end has this time together.
-fn ending_since() -> Instant {
-    static SINCE: OnceLock<Instant> = OnceLock::new();
-    *SINCE.get_or_init(Instant::now)
 }
 
 #[cfg(test)]

@@ -247,7 +247,7 @@ fn interrupted_twice(workshop: &Workshop) -> Outcome {
     let tool = tool.as_mut().map_err(|problem| problem.to_string())?;
     std::thread::sleep(Duration::from_secs(2));
     interrupt(tool)?;
-    std::thread::sleep(Duration::from_millis(200));
+    std::thread::sleep(Duration::from_millis(1500));
     interrupt(tool)?;
     match wait(tool)?.signal() {
         Some(signal) if signal == Signal::SIGINT as i32 => Ok(()),
