@@ -151,6 +151,14 @@ mod tests {
     }
 
     #[test]
+    fn a_run_without_tests_is_not_called_free_of_leaks() {
+        let mut run = testing::run(vec![]);
+        run.exit = Exit::Build;
+        let text = String::from_utf8(StepSummary::after(0).bytes(&run, &testing::view())).unwrap();
+        assert!(text.starts_with("## cargo leakcheck: no test was checked\n"), "{text}");
+    }
+
+    #[test]
     fn names_are_no_markup() {
         let text = written(vec![testing::leaking("</code><script>`|[x](y)")], 0);
         assert!(
