@@ -32,9 +32,19 @@ fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, String> {
 }
 
 fn install((user, _): (u32, u32)) -> Result<(), String> {
-    let root = Path::new(ROOT);
-    let mut directories = DirBuilder::new();
-    at(root, directories.recursive(true).mode(0o755).create(root))?;
+    let result = prepare(Path::new(ROOT)).and_then(|()| replace(user));
+    if result.is_err() {
+        // It is kept where others use it.
+        let _ = fs::remove_dir(ROOT);
+    }
+    result
+}
+
+/// Makes the directory of all users', unless it is there.
+fn prepare(root: &Path) -> Result<(), String> {
+    // sudo keeps the user's, which may be stricter.
+    sys::set_file_mode_mask(0o022);
+    at(root, DirBuilder::new().recursive(true).mode(0o755).create(root))?;
     let real = at(root, root.canonicalize())?;
     real.ancestors().try_for_each(is_roots_alone)?;
     if at(root, sys::is_nosuid(root))? {
@@ -42,6 +52,10 @@ fn install((user, _): (u32, u32)) -> Result<(), String> {
             "{ROOT} is on a file system that is mounted `nosuid`: files have no capabilities there"
         ));
     }
+    Ok(())
+}
+
+fn replace(user: u32) -> Result<(), String> {
     let [new, old] = left_over(user);
     [&new, &old].into_iter().try_for_each(|path| remove_all(path))?;
     let result = fill(&new, user).and_then(|()| {
