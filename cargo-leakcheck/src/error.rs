@@ -38,7 +38,7 @@ pub enum Error {
     /// No privileges for eBPF, where the recorder needs it.
     #[error(
         "not allowed to load eBPF programs ({reason}); run as root, for example `sudo -E env \"PATH=$PATH\" cargo leakcheck`, \
-         or with CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_SYSLOG; a container must allow bpf and ptrace as well \
+         as a user for whom `cargo leakcheck setup` was called, or with CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_SYSLOG; a container must allow bpf and ptrace as well \
          (`--privileged`); `cargo leakcheck doctor` says what is missing; only `--recorder uprobe` and `--require-ebpf` need \
          this, `--recorder ledger` does not"
     )]

@@ -26,6 +26,7 @@ mod references;
 pub mod report;
 mod run;
 mod scratch;
+pub mod setup;
 pub mod snapshot;
 pub mod symbolize;
 mod sys;

@@ -7,10 +7,21 @@ use std::process::ExitCode;
 use cargo_leakcheck::build::capture;
 use cargo_leakcheck::cli::{self, Request, Surroundings};
 use cargo_leakcheck::error::{Error, Exit, Result};
-use cargo_leakcheck::options::Raised;
-use cargo_leakcheck::{Begun, doctor, raise};
+use cargo_leakcheck::options::{Color, Raised};
+use cargo_leakcheck::progress::Progress;
+use cargo_leakcheck::{Begun, doctor, raise, setup};
 
 fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(done) = raise::helper(&arguments).or_else(|| setup::as_root(&arguments)) {
+        return done.map_or_else(
+            |reason| {
+                anstream::eprintln!("cargo-leakcheck: {reason}");
+                Exit::Tool.into()
+            },
+            |()| ExitCode::SUCCESS,
+        );
+    }
     match capture::record(std::env::args_os()) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
@@ -22,21 +33,11 @@ fn main() -> ExitCode {
     if doctor::is_planted(std::env::args_os()) {
         return ExitCode::SUCCESS;
     }
-    let arguments: Vec<OsString> = std::env::args_os().collect();
-    if let Some(done) = raise::helper(&arguments) {
-        return done.map_or_else(
-            |reason| {
-                anstream::eprintln!("cargo-leakcheck: {reason}");
-                Exit::Tool.into()
-            },
-            |()| ExitCode::SUCCESS,
-        );
-    }
     match work(arguments) {
         Ok(exit) => exit.into(),
         Err(error) => {
             // The exit code says it too.
-            let _ = writeln!(anstream::stderr(), "error: {error}");
+            Progress::new(Color::Auto).print(&format!("error: {error}\n"));
             error.exit().into()
         }
     }
@@ -50,11 +51,11 @@ fn work(mut arguments: Vec<OsString>) -> Result<Exit> {
     let raised = |sudo: bool| {
         let Surroundings { environment, executable, .. } = surroundings;
         match was_raised {
-            true => Raised::BySudo,
-            false if sudo && raise::is_wanted() => {
-                raise::by_sudo(&raise::Launch { executable, arguments, environment })
+            Some(raised) => raised,
+            None if sudo && raise::is_wanted() => {
+                raise::raise(&raise::Launch { executable, arguments, environment })
             }
-            false => Raised::No,
+            None => Raised::No,
         }
     };
     match request {
@@ -67,6 +68,7 @@ fn work(mut arguments: Vec<OsString>) -> Result<Exit> {
             options.trace.raised = raised(options.sudo);
             doctor::run(&options)
         }
+        Request::Setup(options) => setup::run(&options),
         Request::Run(options) => {
             let mut begun = Begun::new(*options)?;
             begun.options.trace.raised = raised(begun.options.sudo);

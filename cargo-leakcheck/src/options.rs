@@ -2,6 +2,7 @@
 //! type or the environment.
 
 mod report;
+mod setup;
 mod trace;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use camino::Utf8PathBuf;
 use crate::config::Layer;
 
 pub use report::{Color, Github, ReportOptions, When};
+pub use setup::{SetupAction, SetupOptions};
 pub use trace::{KernelBytes, TraceOptions};
 
 /// Everything a run depends on.
@@ -20,7 +22,7 @@ pub use trace::{KernelBytes, TraceOptions};
 pub struct Options {
     /// What to do.
     pub action: Action,
-    /// Raise the tool by `sudo` where it lacks privileges (lists need none), if that asks for no password.
+    /// Raise the tool where it lacks privileges (lists need none), by what is set up or by `sudo` without a password.
     pub sudo: bool,
     /// How to trace.
     pub trace: TraceOptions,
@@ -163,7 +165,7 @@ pub struct DoctorOptions {
     pub trace: TraceOptions,
     /// When to colour.
     pub color: Color,
-    /// Raise the tool by `sudo` where it lacks privileges, if that asks for no password.
+    /// Raise the tool where it lacks privileges, by what is set up or by `sudo` without a password.
     pub sudo: bool,
 }
 
@@ -240,7 +242,9 @@ pub enum Raised {
     No,
     /// `sudo` has raised the tool, and nothing that it starts.
     BySudo,
-    /// `sudo` was asked; why it has not.
+    /// What `cargo leakcheck setup` has installed has.
+    BySetup,
+    /// Either was asked; why it has not.
     Refused(String),
 }
 

@@ -6,6 +6,7 @@ use anstream::{AutoStream, ColorChoice};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::options::Color;
+use crate::sys::Patient;
 
 /// Prints lines above a progress bar. The bar exists on a terminal only, and only until
 /// [`Progress::finish`].
@@ -52,9 +53,15 @@ impl Progress {
     /// Prints text that may hold colours; they are removed where they are not wanted.
     pub fn print(&self, text: &str) {
         self.bar.suspend(|| {
-            let mut stream = AutoStream::new(std::io::stderr(), self.color).lock();
+            let stderr = std::io::stderr().lock();
+            let choice = match self.color {
+                ColorChoice::Auto => AutoStream::choice(&stderr),
+                chosen => chosen,
+            };
+            let mut stream = AutoStream::new(Vec::new(), choice);
+            let _ = stream.write_all(text.as_bytes());
             // Nobody may be listening; that must not end the tests.
-            let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
+            let _ = Patient(stderr).write_all(&stream.into_inner());
         });
     }
 

@@ -8,6 +8,7 @@ mod merge;
 mod nextest;
 mod retry;
 mod show;
+mod untested;
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -26,12 +27,21 @@ use crate::{judge, report};
 
 pub use begin::Begun;
 use job::{Job, prepare, watched};
+use untested::untested;
 
 /// Finished tests that may wait for their analysis before the next ones are held up.
 const WAITING: usize = 16;
 
-/// What the user should know of `sudo`.
-const RAISED: &str = "sudo has raised the tracer, and nothing else (--no-sudo: without)";
+/// What the user should know of where privileges come from.
+fn raised(raised: &Raised) -> Option<&'static str> {
+    match raised {
+        Raised::BySudo => Some("sudo has raised the tracer, and nothing else (--no-sudo: without)"),
+        Raised::BySetup => {
+            Some("`cargo leakcheck setup` has raised the tracer, and nothing else (--no-sudo: without)")
+        }
+        Raised::No | Raised::Refused(_) => None,
+    }
+}
 
 /// Does what the options ask for; how it ended.
 ///
@@ -71,17 +81,21 @@ pub fn run(begun: Begun) -> Result<Exit> {
     let files = report::open(&options.report)?;
     // What is in place for all tests, whatever the configuration says of some.
     let trace = &config.widest(&options.trace);
-    let (mut job, filters, kernel) = match (&options.action, called) {
+    let begin = || match (&options.action, called) {
         (Action::Test(build, selection), _) => {
             let kernel = trace::load(trace)?;
             let (job, filters) = prepare(build, selection, &config, options, &interrupts)?;
-            (job, filters, kernel)
+            Ok((job, filters, kernel))
         }
         (Action::Exec(exec), Some(called)) => {
             let (job, filters) = exec::job(exec, called, &config, &interrupts)?;
-            (job, filters, trace::load(trace)?)
+            Ok((job, filters, trace::load(trace)?))
         }
         _ => unreachable!("every other action has its own way"),
+    };
+    let (mut job, filters, kernel) = match begin() {
+        Ok(begun) => begun,
+        Err(error) => return Err(untested(error, files, options)),
     };
     filters.settle(&config, &mut job.tests, options);
     let view = view(job.own.clone(), options);
@@ -96,7 +110,11 @@ pub fn run(begun: Begun) -> Result<Exit> {
         stream: Stream::new(options.report.stream, view.clone()),
     };
     let brief = job.brief;
-    let (mut run, mut failure) = check(&job, kernel, trace, options, &interrupts, &voice, &mut progress)?;
+    let checked = check(&job, kernel, trace, options, &interrupts, &voice, &mut progress);
+    let (mut run, mut failure) = match checked {
+        Ok(checked) => checked,
+        Err(error) => return Err(untested(error, files, options)),
+    };
     if trace.retries > 0 && failure.is_none() {
         failure = retry::retry(&mut run, &job, trace, options, &interrupts, &voice, &mut progress)?;
     }
@@ -166,7 +184,7 @@ fn check(
             progress.print(text);
         }
     };
-    let raised = (options.trace.raised == Raised::BySudo).then_some(RAISED);
+    let raised = raised(&options.trace.raised);
     for note in raised.into_iter().chain(job.notes.iter().map(String::as_str)) {
         say(progress, &format!("note: {note}\n"));
     }

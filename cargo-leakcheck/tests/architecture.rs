@@ -15,7 +15,7 @@ const LAYERS: [&[&str]; 13] = [
     &["symbolize"],
     &["judge"],
     &["progress", "report"],
-    &["doctor", "run"],
+    &["doctor", "run", "setup"],
     &["cli"],
     &["lib", "main"],
 ];

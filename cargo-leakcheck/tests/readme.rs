@@ -43,7 +43,10 @@ fn the_command_lines_are_understood() {
         let words: Vec<&str> =
             ["cargo-leakcheck", "leakcheck"].into_iter().chain(command.split_whitespace()).collect();
         let request = parse(&words);
-        assert!(matches!(request, Ok(Request::Run(_) | Request::Examine(_))), "{line}: {request:?}");
+        assert!(
+            matches!(request, Ok(Request::Run(_) | Request::Examine(_) | Request::Setup(_))),
+            "{line}: {request:?}"
+        );
         seen += 1;
     }
     assert!(seen >= 8, "{seen} command lines");
@@ -85,6 +88,13 @@ fn the_exit_codes_are_those_of_the_tool() {
 
 const STABILITY: &str = include_str!("../../STABILITY.md");
 
+/// The help of a command.
+fn help(command: &[&str]) -> String {
+    let words = [&["cargo-leakcheck", "leakcheck"], command, &["--help"]].concat();
+    let Ok(Request::Print(help)) = parse(&words) else { panic!("{words:?} prints nothing") };
+    anstream::adapter::strip_str(&help).to_string()
+}
+
 /// The option's name at the beginning of a text.
 fn name(text: &str) -> String {
     text.chars().take_while(|letter| letter.is_ascii_lowercase() || *letter == '-').collect()
@@ -99,14 +109,13 @@ fn the_public_options_are_those_of_the_help() {
         &["exec"],
         &["list"],
         &["nextest"],
+        &["setup"],
         &["show-config"],
         &["show-env"],
         &["report", "merge"],
     ];
     for command in commands {
-        let words = [&["cargo-leakcheck", "leakcheck"], command, &["--help"]].concat();
-        let Ok(Request::Print(help)) = parse(&words) else { panic!("{words:?} prints nothing") };
-        let help = anstream::adapter::strip_str(&help).to_string();
+        let help = help(command);
         // An option is at the beginning of its line, its short form before it.
         let lines = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
         shown.extend(lines.filter_map(|line| Some(name(line.split_once("--")?.1))));
@@ -115,6 +124,19 @@ fn the_public_options_are_those_of_the_help() {
     let listed = STABILITY.split("## Exit codes").next().unwrap();
     let listed = listed.split("`--").skip(1).map(name).filter(|name| !name.is_empty() && name != "max-");
     assert_eq!(listed.collect::<BTreeSet<_>>(), shown);
+}
+
+#[test]
+fn the_public_commands_are_those_of_the_help() {
+    let help = help(&[]);
+    let commands = help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap();
+    let shown = commands.lines().filter_map(|line| line.split_whitespace().next());
+    let listed =
+        STABILITY.split("## Command line\n").nth(1).and_then(|rest| rest.split("and the options:").next());
+    let listed =
+        listed.unwrap().split("`cargo leakcheck").skip(1).map(|rest| rest.split('`').next().unwrap());
+    let listed = listed.filter_map(|command| command.split_whitespace().next());
+    assert_eq!(listed.collect::<BTreeSet<_>>(), shown.collect());
 }
 
 /// In both documents, those that an override may have before those of a whole run.

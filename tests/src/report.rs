@@ -14,6 +14,8 @@ pub struct Report {
     pub recorder: String,
     /// What steered the recorder.
     pub steering: Steering,
+    /// How the run ended.
+    pub exit_code: i32,
     /// Counts over the tests.
     pub summary: Summary,
     /// The tests that ran.

@@ -14,6 +14,8 @@ pub enum Sudo {
     Free,
     /// With one.
     Password,
+    /// Not at all.
+    Forbidden,
 }
 
 /// A user who exists as long as this does.
@@ -37,11 +39,31 @@ impl User {
         // What a run that was killed has left.
         user.remove();
         output(Command::new("useradd").args(["--create-home", "--groups", "users", &user.name]))?;
-        let rule = if sudo == Sudo::Free { "NOPASSWD:ALL" } else { "ALL" };
-        let rules = user.rules();
-        fs::write(&rules, format!("{} ALL=(ALL) {rule}\n", user.name))
-            .map_err(|problem| problem.to_string())?;
+        user.may(sudo)?;
         Ok(user)
+    }
+
+    /// How the user may use sudo from now on.
+    pub fn may(&self, sudo: Sudo) -> Result<(), String> {
+        let rule = match sudo {
+            Sudo::Free => "NOPASSWD:ALL",
+            Sudo::Password => "ALL",
+            Sudo::Forbidden => "!ALL",
+        };
+        fs::write(self.rules(), format!("{} ALL=(ALL) {rule}\n", self.name))
+            .map_err(|problem| problem.to_string())
+    }
+
+    /// Gives the user a password.
+    pub fn set_password(&self, password: &str) -> Result<(), String> {
+        let line = format!("{}:{password}", self.name);
+        output(Command::new("sh").args(["-c", "echo \"$1\" | chpasswd", "sh", &line])).map(drop)
+    }
+
+    /// The user's number.
+    pub fn number(&self) -> Result<u32, String> {
+        use std::os::unix::fs::MetadataExt as _;
+        self.home.metadata().map(|metadata| metadata.uid()).map_err(|problem| problem.to_string())
     }
 
     /// The user's name.

@@ -8,7 +8,7 @@ use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::choices::{CountArg, RecorderArg, WhenArg};
-use super::other_args::{DoctorArgs, ExecArgs, NextestArgs, ReportCommand, ShowEnvArgs};
+use super::other_args::{DoctorArgs, ExecArgs, NextestArgs, ReportCommand, SetupArgs, ShowEnvArgs};
 use super::select_args::SelectArgs;
 use super::values::{duration, jobs, table_size, tasks};
 
@@ -60,6 +60,8 @@ pub enum Command {
     List(Box<TestArgs>),
     /// Run cargo nextest, whose tests are traced and reported as one run
     Nextest(NextestArgs),
+    /// Let sudo ask for a password once, and give the tracer its capabilities from then on
+    Setup(SetupArgs),
     /// Print every value that can be configured, and where it comes from; for each test that is selected, if any is
     ShowConfig(Box<TestArgs>),
     /// Print the variables with which cargo and nextest trace tests
@@ -271,7 +273,7 @@ pub struct RunArgs {
     /// Fail where eBPF, or a part of it that is asked for, is not available, instead of doing without
     #[arg(long)]
     pub require_ebpf: bool,
-    /// Do not raise the tracer's privileges by `sudo -n` where they are missing
+    /// Do not raise the tracer's privileges where they are missing, by `sudo -n` or by what `setup` has installed
     #[arg(long)]
     pub no_sudo: bool,
     /// Record the workspace's executables too where a test starts them; what they leak is the test's

@@ -23,18 +23,19 @@ use self::args::{CargoArgs, Cli, Command, RunArgs, TestArgs};
 use self::build::build;
 use self::choices::WhenArg;
 use self::libtest::LibtestArgs;
-use self::other_args::{DoctorArgs, ReportCommand, ShowEnvArgs};
+use self::other_args::{DoctorArgs, ReportCommand, SetupArgs, ShowEnvArgs};
 use self::select_args::{MessageFormatArg, RunIgnoredArg, SelectArgs};
 use crate::config::apply;
 use crate::error::{Error, Result};
 use crate::options::{
     Action, BuildOptions, Color, ConfigOptions, DoctorOptions, Environment, Github, Ignored, JudgeOptions,
-    Options, ReportOptions, Selection, TraceOptions, When,
+    Options, ReportOptions, Selection, SetupAction, SetupOptions, TraceOptions, When,
 };
 use crate::plan::filterset::needs_dependencies;
 
 /// The commands that can be taken for a test's name.
-const COMMANDS: [&str; 7] = ["doctor", "list", "exec", "nextest", "show-config", "show-env", "report"];
+const COMMANDS: [&str; 8] =
+    ["doctor", "list", "exec", "nextest", "setup", "show-config", "show-env", "report"];
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub enum Request {
     Run(Box<Options>),
     /// Examine the machine.
     Examine(Box<DoctorOptions>),
+    /// Set the tool up for this user.
+    Setup(SetupOptions),
     /// Print this text (`--help`, `--version`) and end with success. It holds ANSI styles, which are to
     /// be removed where they are not wanted.
     Print(String),
@@ -121,6 +124,14 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
         }
         Some(Command::Doctor(doctor)) => {
             return Ok(Request::Examine(Box::new(examine(doctor, surroundings))));
+        }
+        Some(Command::Setup(SetupArgs { remove, check })) => {
+            let action = match (remove, check) {
+                (true, _) => SetupAction::Remove,
+                (_, true) => SetupAction::Check,
+                _ => SetupAction::Install,
+            };
+            return Ok(Request::Setup(SetupOptions { action, executable: surroundings.executable }));
         }
         Some(Command::Nextest(nextest)) => {
             let cargo = runner::cargo_args(&nextest.command);

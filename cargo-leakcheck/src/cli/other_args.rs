@@ -25,12 +25,22 @@ pub struct DoctorArgs {
     /// Print a JSON document
     #[arg(long)]
     pub json: bool,
-    /// Do not raise the tracer's privileges by sudo
+    /// Do not raise the tracer's privileges
     #[arg(long)]
     pub no_sudo: bool,
     /// When to colour [default: auto, on a terminal]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
     pub color: Option<WhenArg>,
+}
+
+#[derive(Debug, Args)]
+pub struct SetupArgs {
+    /// Take back what was installed
+    #[arg(long)]
+    pub remove: bool,
+    /// Say whether it is installed and works; exit code 10 if not
+    #[arg(long, conflicts_with = "remove")]
+    pub check: bool,
 }
 
 #[derive(Debug, Subcommand)]

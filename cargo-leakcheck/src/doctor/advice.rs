@@ -2,12 +2,14 @@
 
 use super::facts::Facts;
 use crate::options::Raised;
+use crate::raise::installed::Setup;
 use crate::sys::Capability;
 
 /// Who has given the capabilities.
 pub(super) fn whose(facts: &Facts) -> String {
     match (&facts.raised, facts.user) {
         (Raised::BySudo, _) => "yes, raised by sudo for the tracer only",
+        (Raised::BySetup, _) => "yes, raised by `cargo leakcheck setup` for the tracer only",
         (_, 0) => "yes, as root",
         _ => "yes",
     }
@@ -24,10 +26,21 @@ pub(super) fn capability(facts: &Facts, capability: Capability) -> String {
         return "docker run --security-opt no-new-privileges=false … (sudo has no effect here)".to_owned();
     }
     match &facts.raised {
-        // It has asked for a password: that is remembered for some minutes.
-        Raised::Refused(reason) if reason.contains("password") => "sudo -v".to_owned(),
+        // Once with a password, from then on without.
+        Raised::Refused(reason) if reason.contains("password") => "cargo leakcheck setup".to_owned(),
+        _ if matches!(facts.setup, Setup::Refused(_)) => "cargo leakcheck setup".to_owned(),
         _ => "sudo -E env \"PATH=$PATH\" cargo leakcheck doctor".to_owned(),
     }
+}
+
+/// How what is set up works again.
+pub(super) fn setup(facts: &Facts) -> String {
+    let command = if facts.no_new_privileges {
+        "docker run --security-opt no-new-privileges=false …"
+    } else {
+        "cargo leakcheck setup"
+    };
+    command.to_owned()
 }
 
 /// How eBPF is had, where its programs were refused.

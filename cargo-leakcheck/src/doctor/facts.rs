@@ -4,6 +4,7 @@ use std::process::Command;
 
 use crate::model::Steered;
 use crate::options::{DoctorOptions, Raised};
+use crate::raise::installed::Setup;
 use crate::sys::{self, Capabilities};
 
 /// Everything that the requirements are judged by. What could not be read is missing.
@@ -19,6 +20,8 @@ pub struct Facts {
     pub capabilities: Capabilities,
     /// How privileges came, or why they did not.
     pub raised: Raised,
+    /// What `cargo leakcheck setup` has installed for the user.
+    pub setup: Setup,
     /// `kernel.perf_event_paranoid`.
     pub perf_event_paranoid: Option<i64>,
     /// `kernel.unprivileged_bpf_disabled`.
@@ -74,6 +77,7 @@ impl Facts {
             user: sys::user(),
             capabilities: sys::capabilities(),
             raised: options.trace.raised.clone(),
+            setup: Setup::look_up(&options.executable),
             perf_event_paranoid: number("/proc/sys/kernel/perf_event_paranoid"),
             unprivileged_bpf_disabled: number("/proc/sys/kernel/unprivileged_bpf_disabled"),
             ptrace_scope: number("/proc/sys/kernel/yama/ptrace_scope"),

@@ -6,6 +6,7 @@ use super::advice;
 use super::facts::{Facts, Trial};
 use crate::error::Exit;
 use crate::model::Availability;
+use crate::raise::installed::Setup;
 use crate::sys::Capability;
 
 /// Something that the tool needs, or could use.
@@ -48,6 +49,7 @@ pub fn exit(requirements: &[Requirement]) -> Exit {
 pub fn requirements(facts: &Facts) -> Vec<Requirement> {
     let mut all = vec![kernel(facts), types(facts), proc(facts)];
     all.extend(Capability::ALL.map(|one| capability(facts, one)));
+    all.push(setup(facts));
     all.extend([pointers(facts), perf(facts), unprivileged(facts), yama(facts), seccomp(facts)]);
     all.extend([memory(facts), lockdown(facts), pid_namespace(facts)]);
     all.extend(ebpf(facts));
@@ -121,6 +123,16 @@ fn capability(facts: &Facts, capability: Capability) -> Requirement {
     };
     row(capability.name(), reduced_unless(holds || !needed), found, needed_for)
         .or(advice::capability(facts, capability))
+}
+
+fn setup(facts: &Facts) -> Requirement {
+    let (state, found) = match &facts.setup {
+        Setup::No => (State::Met, "not used"),
+        Setup::Works => (State::Met, "installed, and it works"),
+        Setup::Refused(reason) => (State::Reduced, reason.as_str()),
+    };
+    row("cargo leakcheck setup", state, found, "these capabilities, where sudo asks for a password")
+        .or(advice::setup(facts))
 }
 
 /// As the kernel has it (`kallsyms_show_value`).

@@ -4,6 +4,7 @@ use super::*;
 use crate::doctor::facts::Trial;
 use crate::model::Steered;
 use crate::options::Raised;
+use crate::raise::installed::Setup;
 use crate::sys::Capabilities;
 
 /// The numbers of the five in include/uapi/linux/capability.h.
@@ -27,6 +28,7 @@ fn root() -> Facts {
         cargo: Ok("cargo 1.95.0".into()),
         rustc: Ok("rustc 1.95.0".into()),
         raised: Raised::No,
+        setup: Setup::No,
         seccomp: false,
         no_new_privileges: false,
         locked_memory: Some("8388608 8388608 bytes".into()),
@@ -96,7 +98,7 @@ fn what_gives_capabilities_depends_on_who_asks() {
     let mend = |facts: Facts| wrong(&facts)[0].2.clone();
     assert!(mend(user()).starts_with("sudo -E env"));
     let refused = Raised::Refused("sudo: a password is required".into());
-    assert_eq!(mend(Facts { raised: refused.clone(), ..user() }), "sudo -v");
+    assert_eq!(mend(Facts { raised: refused.clone(), ..user() }), "cargo leakcheck setup");
     let closed = Facts { raised: refused, no_new_privileges: true, ..user() };
     assert!(mend(closed).contains("no-new-privileges=false"));
     // Root without them is root in a container.
@@ -125,6 +127,21 @@ fn each_setting_by_itself() {
         let (found, is, _) = only(&facts);
         assert_eq!((found.as_str(), is), (name, state));
     }
+}
+
+#[test]
+fn what_was_set_up_for_another_version_is_told() {
+    let refused = || Setup::Refused("it is another version".into());
+    let (name, state, mend) = only(&Facts { setup: refused(), ..root() });
+    assert_eq!(
+        (name.as_str(), state, mend.as_str()),
+        ("cargo leakcheck setup", State::Reduced, "cargo leakcheck setup")
+    );
+    // Where the capabilities are missing for it, one command mends all of it.
+    let all =
+        wrong(&Facts { setup: refused(), raised: Raised::Refused("it is another version".into()), ..user() });
+    assert!(all.iter().all(|one| one.2 == "cargo leakcheck setup"), "{all:?}");
+    assert_eq!(wrong(&Facts { setup: Setup::Works, raised: Raised::BySetup, user: 1000, ..root() }), []);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What sudo does not hand on: arguments, environment (the loader's variables among it) and file mode mask, in
-//! a file that only the user may read.
+//! What sudo, or a process in the loader's secure mode, does not hand on: arguments, environment (the loader's
+//! variables among it) and file mode mask, in a file that only the user may read.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
@@ -18,6 +18,23 @@ use crate::sys;
 
 /// More than the kernel takes for a program's arguments and environment.
 const LONGEST: u64 = 16 << 20;
+
+/// Stands before the name of each variable of a program that is executed with privileges, until it has begun: what a
+/// variable asks of the loader or the C library (`LD_PRELOAD`) is for the tests, and not for who has capabilities.
+const HELD: &[u8] = b"_";
+
+/// Puts the environment back that [`State::execute`] has held.
+pub fn restore_environment() {
+    let variables: Vec<_> =
+        std::env::vars_os().filter_map(|(name, value)| Some((released(&name)?, value))).collect();
+    sys::replace_environment(&variables);
+}
+
+/// The name that was held. (One that begins with `=`, which the system allows, is lost on the way.)
+fn released(name: &OsStr) -> Option<OsString> {
+    let name = name.as_bytes().strip_prefix(HELD).filter(|name| !name.is_empty())?;
+    Some(OsStr::from_bytes(name).to_owned())
+}
 
 /// The state of a process that another one is to have.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +77,7 @@ impl State {
         let mut arguments = self.arguments.iter();
         let mut command = Command::new(executable);
         command.arg0(arguments.next().map_or(executable.as_os_str(), OsString::as_os_str));
-        command.arg(mark).args(arguments).env_clear().envs(self.environment).exec()
+        command.arg(mark).args(arguments).env_clear().envs(held(self.environment)).exec()
     }
 
     /// Strings, each ended by a zero byte, which none of them can hold.
@@ -81,6 +98,11 @@ impl State {
         let environment = pairs.iter().map(|[name, value]| (OsString::from(name), OsString::from(value)));
         (arguments.len() == count).then(|| Self { mask, arguments, environment: environment.collect() })
     }
+}
+
+fn held(environment: Environment) -> impl Iterator<Item = (OsString, OsString)> {
+    let hold = |name: &OsStr| OsStr::from_bytes(&[HELD, name.as_bytes()].concat()).to_owned();
+    environment.into_iter().map(move |(name, value)| (hold(&name), value))
 }
 
 #[cfg(test)]
@@ -106,6 +128,15 @@ mod tests {
         assert!((0..bytes.len()).all(|end| State::decode(&bytes[..end]) != Some(state())));
         assert_eq!(State::decode(b""), None);
         assert_eq!(State::decode(b"18\x009\x00a\0"), None);
+    }
+
+    #[test]
+    fn no_variable_is_left_to_the_loader() {
+        let names: Vec<_> = held(state().environment).map(|(name, _)| name).collect();
+        assert_eq!(names, ["_EMPTY", "_LD_LIBRARY_PATH"]);
+        let released = names.iter().map(|name| released(name).unwrap());
+        assert_eq!(released.collect::<Vec<_>>(), ["EMPTY", "LD_LIBRARY_PATH"]);
+        assert_eq!(super::released("_".as_ref()), None);
     }
 
     #[test]

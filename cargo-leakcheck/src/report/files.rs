@@ -10,6 +10,7 @@ use super::github::StepSummary;
 use super::{Format, Json, Junit, Run, View};
 use crate::error::{Error, Result};
 use crate::options::ReportOptions;
+use crate::sys::Patient;
 
 /// The report files of a run, open for writing.
 pub struct Files {
@@ -63,10 +64,11 @@ fn append(path: &Utf8Path) -> Result<Option<OpenFile>> {
 
 fn create(path: &Utf8Path) -> Result<Box<dyn Write>> {
     if path == "-" {
-        return Ok(Box::new(io::stdout()));
+        return Ok(Box::new(Patient(io::stdout())));
     }
     match File::create(path) {
-        Ok(file) => Ok(Box::new(file)),
+        // It may be a pipe.
+        Ok(file) => Ok(Box::new(Patient(file))),
         Err(source) => Err(Error::File { action: "create", path: path.to_owned(), source }),
     }
 }

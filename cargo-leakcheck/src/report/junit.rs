@@ -5,6 +5,7 @@ use junit_report::{Duration, ReportBuilder, TestCase, TestCaseBuilder, TestSuite
 
 use super::excerpt::Sources;
 use super::{Format, Run, View, findings, mapped, text};
+use crate::error::Exit;
 use crate::model::{CheckedTest, Outcome, RecordedBy, Verdict};
 
 /// Name of the suite that holds what was not run, and the counts.
@@ -109,6 +110,15 @@ fn own_suite(run: &Run) -> TestSuiteBuilder {
         let case =
             TestCase::skipped_with_cause(&attribute(&entry.what), "not_checked", &attribute(&entry.reason));
         suite.add_testcase(case);
+    }
+    let failed = match run.exit {
+        Exit::Build => Some("the build failed"),
+        Exit::Tool => Some("the tool could not do its work"),
+        _ => None,
+    };
+    // Whoever counts errors must not take what never ran for success.
+    if let Some(failed) = failed {
+        suite.add_testcase(TestCase::error("all tests", Duration::ZERO, "tool", failed));
     }
     let summary = run.summary();
     let interrupted = if run.interrupted { "interrupted before all tests had run\n" } else { "" };

@@ -12,6 +12,7 @@ use super::json::{self, Document, Limits, Test};
 use super::{Run, View};
 use crate::error::{Error, Result};
 use crate::model::{CheckedTest, PlannedTest};
+use crate::sys::Patient;
 
 /// Name and version of the format.
 const FORMAT: &str = "leakcheck-stream/1";
@@ -105,7 +106,7 @@ impl Stream {
     pub fn end(self) -> Result<()> {
         let stopped = self.said.and_then(|said| said.into_inner().expect("nobody panics").stopped);
         match stopped {
-            Some(source) if source.kind() != ErrorKind::BrokenPipe => {
+            Some(source) if !matches!(source.kind(), ErrorKind::BrokenPipe | ErrorKind::TimedOut) => {
                 Err(Error::System { call: "writing events".to_owned(), source })
             }
             _ => Ok(()),
@@ -123,8 +124,7 @@ impl Said {
     /// Behind a line that is not whole there comes no other. That there is nobody to write for must not end the tests.
     fn write(&mut self, line: &[u8]) {
         if self.stopped.is_none() {
-            let mut stdout = io::stdout().lock();
-            self.stopped = stdout.write_all(line).and_then(|()| stdout.flush()).err();
+            self.stopped = Patient(io::stdout()).write_all(line).err();
         }
     }
 }

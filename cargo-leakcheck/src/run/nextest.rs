@@ -8,10 +8,12 @@ use std::time::Instant;
 use camino::Utf8Path;
 use fs_err as fs;
 
+use super::untested::untested;
 use super::{annotate, job, view};
 use crate::build::{Workspace, runner};
 use crate::config::Config;
 use crate::error::{Error, Exit, Result};
+use crate::model::OwnCode;
 use crate::options::{BuildOptions, Options};
 use crate::progress::Progress;
 use crate::report::{self, Run, Terminal, results};
@@ -30,6 +32,36 @@ pub fn nextest(
     interrupts: &Interrupts,
 ) -> Result<Exit> {
     let files = report::open(&options.report)?;
+    let (run, own) = match traced((build, config), runner_options, command, options, interrupts) {
+        Ok(traced) => traced,
+        Err(error) => return Err(untested(error, files, options)),
+    };
+    let view = view(own, options);
+    // Without tests it has listed or archived, or said why it ran nothing.
+    if !run.tests.is_empty() {
+        let terminal = Terminal::new(view.clone());
+        let progress = Progress::new(options.report.color);
+        for test in run.tests.iter().filter(|test| is_news(test)) {
+            progress.print(&terminal.finished(test));
+        }
+        progress.print(&terminal.summary(&run));
+        if let Some(note) = run.steered.note() {
+            progress.print(&format!("note: {note}\n"));
+        }
+        annotate(&run, &view, options, &progress);
+    }
+    files.write(&run, &view)?;
+    Ok(run.exit)
+}
+
+/// All results, and whose code is whose.
+fn traced(
+    (build, config): (&BuildOptions, &Config),
+    runner_options: &[String],
+    command: &[OsString],
+    options: &Options,
+    interrupts: &Interrupts,
+) -> Result<(Run, OwnCode)> {
     let system = |call: &str| {
         let call = call.to_owned();
         move |source| Error::System { call, source }
@@ -65,24 +97,7 @@ pub fn nextest(
         let reason = "it is not installed; see https://nexte.st".to_owned();
         return Err(Error::Command { command: "cargo nextest".to_owned(), reason });
     }
-    if run.tests.is_empty() {
-        // It has listed or archived, or said why it ran nothing.
-        files.write(&run, &view(own, options))?;
-        return Ok(run.exit);
-    }
-    let view = view(own, options);
-    let terminal = Terminal::new(view.clone());
-    let progress = Progress::new(options.report.color);
-    for test in run.tests.iter().filter(|test| is_news(test)) {
-        progress.print(&terminal.finished(test));
-    }
-    progress.print(&terminal.summary(&run));
-    if let Some(note) = run.steered.note() {
-        progress.print(&format!("note: {note}\n"));
-    }
-    annotate(&run, &view, options, &progress);
-    files.write(&run, &view)?;
-    Ok(run.exit)
+    Ok((run, own))
 }
 
 fn is_installed(build: &BuildOptions) -> bool {

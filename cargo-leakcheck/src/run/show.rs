@@ -11,6 +11,7 @@ use crate::options::Options;
 use crate::plan;
 use crate::plan::filterset::Filters;
 use crate::report::Stream;
+use crate::sys::Patient;
 
 /// Prints the tests, with what else is to be known of them.
 pub fn list(job: &Job, options: &Options) -> Result<Exit> {
@@ -45,9 +46,9 @@ pub fn config(config: &Config) -> Result<Exit> {
 }
 
 /// Writes to standard output.
-fn print(what: &str, write: impl FnOnce(&mut std::io::StdoutLock<'_>) -> std::io::Result<()>) -> Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    write(&mut stdout)
-        .and_then(|()| stdout.flush())
+fn print(what: &str, write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<()> {
+    let mut text = Vec::new();
+    write(&mut text)
+        .and_then(|()| Patient(std::io::stdout()).write_all(&text))
         .map_err(|source| Error::System { call: format!("writing {what}"), source })
 }

@@ -75,12 +75,45 @@ struct Sets {
 
 /// The capabilities that this thread has now.
 pub fn capabilities() -> Capabilities {
+    own_sets(|sets| sets.effective)
+}
+
+/// The capabilities that this thread has, or may give itself.
+pub fn permitted() -> Capabilities {
+    own_sets(|sets| sets.permitted)
+}
+
+fn own_sets(part: impl Fn(Sets) -> u32) -> Capabilities {
     let mut sets = [Sets::default(); 2];
     let mut header = Header::OWN;
     // SAFETY: the third version has two sets; both live during the call. It cannot fail for the own thread,
     // and would leave the sets empty.
     unsafe { libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()) };
-    Capabilities(u64::from(sets[0].effective) | u64::from(sets[1].effective) << 32)
+    Capabilities(u64::from(part(sets[0])) | u64::from(part(sets[1])) << 32)
+}
+
+/// Does something while a capability is not in effect for this thread, and what `work` says.
+pub(super) fn without<T>(capability: Capability, work: impl FnOnce() -> T) -> T {
+    let (effective, permitted) = (capabilities(), permitted());
+    let lowered = Capabilities(effective.0 & !(1 << capability as u8));
+    // What is permitted may always be taken out of effect, and put back.
+    let set = |effective| set(effective, permitted, Capabilities::default());
+    let is_lowered = lowered != effective && set(lowered).is_ok();
+    let result = work();
+    if is_lowered {
+        let _ = set(effective);
+    }
+    result
+}
+
+fn set(effective: Capabilities, permitted: Capabilities, inheritable: Capabilities) -> Result<(), Errno> {
+    let part = |shift: u32| {
+        let part = |set: Capabilities| (set.0 >> shift) as u32;
+        Sets { effective: part(effective), permitted: part(permitted), inheritable: part(inheritable) }
+    };
+    let (mut header, sets) = (Header::OWN, [part(0), part(32)]);
+    // SAFETY: the third version has two sets; both live during the call.
+    Errno::result(unsafe { libc::syscall(libc::SYS_capset, &raw mut header, sets.as_ptr()) }).map(drop)
 }
 
 /// Makes a set all that this thread has, and what it hands on to a program that it executes if `inherited`.
@@ -88,13 +121,7 @@ pub fn capabilities() -> Capabilities {
 /// # Errors
 /// It has not all of them.
 pub(super) fn set_capabilities(set: Capabilities, inherited: bool) -> Result<(), Errno> {
-    let part = |shift: u32| {
-        let part = (set.0 >> shift) as u32;
-        Sets { effective: part, permitted: part, inheritable: if inherited { part } else { 0 } }
-    };
-    let (mut header, sets) = (Header::OWN, [part(0), part(32)]);
-    // SAFETY: the third version has two sets; both live during the call.
-    Errno::result(unsafe { libc::syscall(libc::SYS_capset, &raw mut header, sets.as_ptr()) })?;
+    self::set(set, set, if inherited { set } else { Capabilities::default() })?;
     let ambient = |operation: libc::c_int, capability: libc::c_ulong| {
         // SAFETY: the call takes numbers only.
         Errno::result(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, operation, capability, 0, 0) }).map(drop)
@@ -115,6 +142,14 @@ mod tests {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let shown = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
         assert_eq!(capabilities().0, u64::from_str_radix(shown.trim(), 16).unwrap());
+    }
+
+    #[test]
+    fn one_is_out_of_effect_for_a_while() {
+        let before = capabilities();
+        let within = without(Capability::Syslog, capabilities);
+        assert_eq!(within.0, before.0 & !(1 << 34));
+        assert_eq!(capabilities(), before);
     }
 
     /// The bits of `CAP_SYS_ADMIN` and `CAP_SYS_PTRACE` in include/uapi/linux/capability.h are 21 and 19.

@@ -6,15 +6,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, getpid};
 use signal_hook::flag::register_usize;
-use signal_hook::low_level::pipe;
+use signal_hook::low_level::{emulate_default_handler, pipe, register};
 
 use super::procfs::status;
 use super::ptrace::wait_any;
@@ -27,6 +28,32 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(1);
 /// How often it is asked whether a child has ended.
 const WAITING: Duration = Duration::from_millis(20);
+
+/// What comes sooner after a signal is the same wish: `timeout` and sudo may send it twice, and who presses a key too.
+const SAME: u64 = 1000;
+
+/// When the first signal came that asks for the end and was not taken, in milliseconds; 0 before.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+/// For how long the user has been waiting for the end of the run, for those who know of no [`Interrupts`].
+pub fn asked_to_end_for() -> Option<Duration> {
+    let since = ASKED.load(Ordering::SeqCst);
+    (since > 0).then(|| Duration::from_millis(now().saturating_sub(since)))
+}
+
+/// Milliseconds, of a clock that may be asked in a signal handler.
+fn now() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(1, |time| Duration::from(time).as_millis() as u64)
+}
+
+/// In a signal handler.
+fn ask_to_end(signal: i32, at_once: bool) {
+    let now = now();
+    let first = ASKED.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
+    if at_once && first.is_err_and(|first| now.saturating_sub(first) >= SAME) {
+        let _ = emulate_default_handler(signal);
+    }
+}
 
 /// From when this exists, signals that ask for an end no longer end the tool: it looks here. What
 /// the run has started and left becomes a child of the tool, however it has hidden itself.
@@ -43,7 +70,7 @@ pub struct Interrupts {
 
 impl Interrupts {
     /// Takes over the signals, and `others` that the run hands on to a program. Those that are ignored, as under
-    /// `nohup`, stay ignored.
+    /// `nohup`, stay ignored. Where none is handed on, a second one, a second later, ends the tool at once.
     ///
     /// # Errors
     /// The system refuses.
@@ -56,6 +83,10 @@ impl Interrupts {
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].iter().chain(others) {
             let signal = *signal as i32;
             if ignored >> (signal - 1) & 1 == 0 {
+                let at_once = others.is_empty();
+                // SAFETY: it asks the clock, changes an atomic number and ends the process by a signal: all of it may be
+                // done in a signal handler.
+                unsafe { register(signal, move || ask_to_end(signal, at_once)) }?;
                 register_usize(signal, last.clone(), signal.unsigned_abs() as usize)?;
                 pipe::register(signal, sender.try_clone()?)?;
             }
@@ -80,6 +111,8 @@ impl Interrupts {
 
     /// The signal that was sent last, if one was: from then on, it has not been requested.
     pub fn take(&self) -> Option<Signal> {
+        // One that comes just now is not lost: it can be read in any case.
+        ASKED.store(0, Ordering::SeqCst);
         let mut requests = [0; 64];
         let read = (&self.requests).read(&mut requests).ok()?;
         (read > 0).then_some(())?;

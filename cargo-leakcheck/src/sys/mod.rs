@@ -1,5 +1,6 @@
 //! The system calls that no library wraps as they are needed. All `unsafe` of the tool is here.
 
+mod attribute;
 mod bpf;
 mod capabilities;
 mod creations;
@@ -7,6 +8,7 @@ mod descriptor;
 mod interrupt;
 mod lists;
 mod namespace;
+mod patient;
 mod procfs;
 mod ptrace;
 mod shared;
@@ -14,22 +16,25 @@ mod spawn;
 mod tables;
 mod user;
 
+pub use attribute::{give_capabilities, is_nosuid, open_to};
 pub use bpf::{ProgramKind, call_program, let_rcu_pass, link_uprobes, load_program};
-pub use capabilities::{Capabilities, Capability, capabilities};
+pub use capabilities::{Capabilities, Capability, capabilities, permitted};
 pub use creations::{Creations, Made};
 pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
 pub use lists::{attach_tracepoint, list_of_process};
 pub use namespace::{Queues, in_ipc_namespace, ipc_namespace, leave_ipc_namespace, proc_is_own};
 pub use nix::sys::signal::Signal;
+pub use patient::Patient;
 pub use procfs::{contents, status, text};
 pub use ptrace::{
-    Stop, cont, is_breakpoint, is_ending, listen, read_word, sent_by_kernel, set_breakpoints, time_stamp,
-    wait_any, write_word,
+    Stop, cont, is_breakpoint, is_ending, listen, read_word, seize, sent_by_kernel, set_breakpoints,
+    time_stamp, wait_any, write_word,
 };
 pub use shared::SharedBits;
 pub use spawn::{Held, Program, Spawner};
 pub use tables::{delete_batch, elements, take_element};
 pub use user::{
-    NO_FOLLOW, become_user, file_mode_mask, keep_capabilities_to_itself, set_file_mode_mask, user,
+    NO_FOLLOW, become_user, file_mode_mask, hand_on_capabilities, is_secure, keep_capabilities_to_itself,
+    real_user, replace_environment, set_file_mode_mask, user,
 };

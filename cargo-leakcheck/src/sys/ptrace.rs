@@ -2,7 +2,11 @@
 //! glibc use.
 
 use nix::errno::Errno;
+use nix::sys::ptrace::Options;
 use nix::unistd::Pid;
+
+use super::capabilities::{Capability, without};
+use super::user::user;
 
 /// What `waitpid` told of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,17 @@ pub fn wait_any() -> Option<(Pid, Stop)> {
         Stop::Signal(libc::WSTOPSIG(status))
     };
     Some((Pid::from_raw(pid), stop))
+}
+
+/// Begins to trace a child of the own user's. Where that user is not root, not by `CAP_SYS_PTRACE`: programs that are
+/// set-user-id would get their privileges under a tracer that has it, and what steers that tracer are the user's files.
+pub fn seize(pid: Pid, options: Options) -> Result<(), Errno> {
+    let seize = || nix::sys::ptrace::seize(pid, options);
+    if user() == 0 {
+        return seize();
+    }
+    // With `kernel.yama.ptrace_scope=2` nothing else will do.
+    without(Capability::SysPtrace, seize).or_else(|_| seize())
 }
 
 fn request(request: libc::c_uint, pid: Pid, data: i32) -> Result<(), Errno> {

@@ -1,11 +1,12 @@
 //! Being another user, and keeping some capabilities.
 
+use std::ffi::OsString;
 use std::io;
 
 use nix::errno::Errno;
 use nix::unistd::{Gid, Uid, setresgid, setresuid};
 
-use super::capabilities::{Capabilities, Capability, capabilities, set_capabilities};
+use super::capabilities::{Capabilities, Capability, capabilities, permitted, set_capabilities};
 
 /// The effective user's number.
 pub fn user() -> u32 {
@@ -27,6 +28,35 @@ pub fn become_user(user: u32, group: u32, keep: &[Capability]) -> io::Result<()>
     setresuid(user, user, user)?;
     set_capabilities(keep, true)?;
     Ok(())
+}
+
+/// Whose this process is, whatever its file says.
+pub fn real_user() -> u32 {
+    nix::unistd::getuid().as_raw()
+}
+
+/// Whether the loader distrusts who has started this process: its file gives it privileges.
+pub fn is_secure() -> bool {
+    // SAFETY: the call takes a number only.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Hands the capabilities of a list that this process may have on to the program that it executes.
+///
+/// # Errors
+/// The system refuses.
+pub fn hand_on_capabilities(list: &[Capability]) -> io::Result<()> {
+    Ok(set_capabilities(permitted().of(list), true)?)
+}
+
+/// Puts variables in the place of all that this process has.
+pub fn replace_environment(variables: &[(OsString, OsString)]) {
+    let old: Vec<_> = std::env::vars_os().collect();
+    // SAFETY: it is called at the beginning of `main`, where no other thread reads the environment.
+    unsafe {
+        old.iter().for_each(|(name, _)| std::env::remove_var(name));
+        variables.iter().for_each(|(name, value)| std::env::set_var(name, value));
+    }
 }
 
 /// Keeps the capabilities that this thread has from being handed on to what it starts.

@@ -2,7 +2,6 @@
 //! limit.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::model::Stdio;
+use crate::sys::Patient;
 
 /// Bytes kept of the beginning and of the end of a stream, each.
 const KEPT: usize = 256 << 10;
@@ -19,7 +19,7 @@ const KEPT: usize = 256 << 10;
 pub struct Capture {
     pipe: Option<OwnedFd>,
     /// Where what comes goes on to.
-    onward: Option<File>,
+    onward: Option<Patient<OwnedFd>>,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     dropped: u64,
@@ -106,8 +106,8 @@ pub fn streams(stdio: Stdio, null: &Arc<OwnedFd>) -> io::Result<([Capture; 2], [
         let mut input = null.clone();
         if stdio == Stdio::Forwarded {
             input = stdin()?;
-            stdout.onward = Some(File::from(io::stdout().as_fd().try_clone_to_owned()?));
-            stderr.onward = Some(File::from(io::stderr().as_fd().try_clone_to_owned()?));
+            stdout.onward = Some(Patient(io::stdout().as_fd().try_clone_to_owned()?));
+            stderr.onward = Some(Patient(io::stderr().as_fd().try_clone_to_owned()?));
         }
         return Ok(([stdout, stderr], [input, Arc::new(write_out), Arc::new(write_err)]));
     }

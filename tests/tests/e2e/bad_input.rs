@@ -2,9 +2,10 @@
 
 use fs_err as fs;
 use leakcheck_tests::tool::Workshop;
+use serde_json::Value;
 
 use crate::fixtures::Desk;
-use crate::{NamedTrial, Outcome};
+use crate::{NamedTrial, Outcome, documents};
 
 /// Name and body of each trial.
 pub const TRIALS: &[NamedTrial] = &[
@@ -80,8 +81,33 @@ fn build_fails(workshop: &Workshop) -> Outcome {
     fs::write(folder.join("Cargo.toml"), "[package]\nname = \"broken\"\nedition = \"2024\"\n[workspace]\n")
         .map_err(failed)?;
     fs::write(folder.join("src/lib.rs"), "compile_error!(\"broken on purpose\");\n").map_err(failed)?;
-    let run = workshop.run(&["--manifest-path", folder.join("Cargo.toml").as_str()], &[])?;
-    run.expect(12, &["broken on purpose", "src/lib.rs:1"])
+    let (manifest, json, junit) =
+        (folder.join("Cargo.toml"), folder.join("report.json"), folder.join("junit.xml"));
+    let reports = ["--json", json.as_str(), "--junit", junit.as_str(), "--message-format", "json"];
+    let run = workshop.run(&[&["--manifest-path", manifest.as_str()], &reports[..]].concat(), &[])?;
+    run.expect(12, &["broken on purpose", "src/lib.rs:1"])?;
+    // Reports say it, for whoever looks at them alone.
+    let report = documents::json(&json)?;
+    documents::junit(&junit, &report)?;
+    let xml = fs::read_to_string(&junit).map_err(failed)?;
+    let whole: Value = serde_json::from_str(&fs::read_to_string(&json).map_err(failed)?)
+        .map_err(|problem| problem.to_string())?;
+    let event: Value =
+        serde_json::from_str(&run.stdout).map_err(|problem| format!("{problem}\n{}", run.describe()))?;
+    let says = |document: &Value| {
+        let reason = document["not_checked"][0]["reason"].as_str().unwrap_or_default();
+        document["exit_code"] == 12
+            && reason.starts_with("the build failed: `")
+            && reason.contains(" cargo test ")
+    };
+    if !says(&whole) || !says(&event) || event["event"] != "run-finished" {
+        return Err(format!("{whole}\n{event}"));
+    }
+    if !xml.contains("<error") || !xml.contains("the build failed") {
+        return Err(xml);
+    }
+    // And so does what partitions come to, of which it is one.
+    workshop.run(&["report", "merge", json.as_str()], &[])?.expect(12, &["the build failed"])
 }
 
 /// Blocks that find no room make the verdict incomplete, with the option that helps.

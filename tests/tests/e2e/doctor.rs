@@ -14,6 +14,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("doctor::plain_user", plain_user),
     ("doctor::blind", blind),
     ("doctor::foreign_proc", foreign_proc),
+    ("doctor::mended", mended),
 ];
 
 #[derive(Deserialize)]
@@ -73,8 +74,53 @@ fn expect(all: &BTreeMap<String, Requirement>, states: &[(&str, &str)]) -> Outco
 
 fn all_is_there(workshop: &Workshop) -> Outcome {
     let all = examined(workshop, &[], 0)?;
-    let tests = ["self-test (ledger, steered by ebpf)", "self-test (uprobe recorder)", "CAP_SYSLOG"];
-    expect(&all, &tests.map(|name| (name, "met")))
+    let machine = [
+        "Linux 6.6 or later",
+        "kernel types (BTF)",
+        "/proc",
+        "CAP_BPF",
+        "CAP_PERFMON",
+        "CAP_SYS_PTRACE",
+        "CAP_SYS_ADMIN",
+        "CAP_SYSLOG",
+        "cargo leakcheck setup",
+        "kernel.kptr_restrict",
+        "kernel.perf_event_paranoid",
+        "kernel.unprivileged_bpf_disabled",
+        "kernel.yama.ptrace_scope",
+        "seccomp",
+        "RLIMIT_MEMLOCK",
+        "kernel lockdown",
+        "process id namespace",
+        "eBPF programs",
+        "cargo",
+        "rustc",
+        "self-test (ledger, steered by ebpf)",
+        "self-test (uprobe recorder)",
+    ];
+    expect(&all, &machine.map(|name| (name, "met")))?;
+    // What is there is what the machine says.
+    for (name, path) in [
+        ("Linux 6.6 or later", "/proc/sys/kernel/osrelease"),
+        ("kernel.perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid"),
+        ("kernel.unprivileged_bpf_disabled", "/proc/sys/kernel/unprivileged_bpf_disabled"),
+        ("kernel.kptr_restrict", "/proc/sys/kernel/kptr_restrict"),
+    ] {
+        let value = std::fs::read_to_string(path).map_or("not there".into(), |value| value.trim().to_owned());
+        if all[name].found != value {
+            return Err(format!("{name} is {value} and not {}", all[name].found));
+        }
+    }
+    Ok(())
+}
+
+/// What is said to mend does.
+fn mended(workshop: &Workshop) -> Outcome {
+    let namespaces = ["unshare", "--pid", "--fork", "--mount"];
+    let before = examined(workshop, &namespaces, 11)?;
+    let mend = before["/proc"].mend.as_deref().ok_or("nothing mends /proc")?;
+    let script = format!("{mend} && exec \"$@\"");
+    examined(workshop, &[&namespaces[..], &["sh", "-c", &script, "sh"]].concat(), 0).map(drop)
 }
 
 /// It works by what any user may do.

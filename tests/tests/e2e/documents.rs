@@ -66,7 +66,9 @@ pub fn junit(path: &Utf8Path, report: &Report) -> Outcome {
     if depth != 0 {
         return Err("the JUnit report ends in the middle".into());
     }
-    let expected = report.tests.len() + report.not_checked.len();
+    // One says that the build or the tool has failed.
+    let failed = report.exit_code >= 11;
+    let expected = report.tests.len() + report.not_checked.len() + usize::from(failed);
     if cases != expected {
         return Err(format!(
             "the JUnit report has {cases} cases for {expected} tests and what is not checked"

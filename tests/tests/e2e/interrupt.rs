@@ -18,6 +18,7 @@ use crate::{NamedTrial, Outcome, documents, processes};
 pub const TRIALS: &[NamedTrial] = &[
     ("interrupt::ctrl_c", |workshop| by_request(workshop, Signal::SIGINT)),
     ("interrupt::terminate", |workshop| by_request(workshop, Signal::SIGTERM)),
+    ("interrupt::sent_twice", sent_twice),
     ("interrupt::kill", killed),
     ("interrupt::while_cargo_is_asked", |workshop| before_the_tests(workshop, "metadata")),
     ("interrupt::during_the_build", |workshop| before_the_tests(workshop, "--no-fail-fast")),
@@ -96,8 +97,22 @@ impl Started {
 }
 
 fn by_request(workshop: &Workshop, signal: Signal) -> Outcome {
-    let mut started = start(workshop)?;
+    let started = start(workshop)?;
     started.signal(signal)?;
+    ended(started)
+}
+
+/// `timeout` sends a signal to its child, and to its group, in which that is too: it has been asked once.
+fn sent_twice(workshop: &Workshop) -> Outcome {
+    let started = start(workshop)?;
+    started.signal(Signal::SIGTERM)?;
+    std::thread::sleep(Duration::from_millis(20));
+    started.signal(Signal::SIGTERM)?;
+    ended(started)
+}
+
+/// It ends in order, with all that was known.
+fn ended(mut started: Started) -> Outcome {
     let status = started.wait()?;
     started.no_process_left()?;
     processes::left_files(&started.desk.file("tmp"))?;

@@ -34,6 +34,7 @@ mod processes;
 mod raised;
 mod runner;
 mod selection;
+mod setup;
 mod stream;
 mod suite;
 mod targets;
@@ -88,6 +89,7 @@ fn main() -> ExitCode {
         raised::TRIALS,
         runner::TRIALS,
         selection::TRIALS,
+        setup::TRIALS,
         stream::TRIALS,
         suite::TRIALS,
         targets::TRIALS,

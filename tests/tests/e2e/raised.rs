@@ -86,7 +86,7 @@ mod tests {
 "#;
 
 /// A user with a package, and the tool's result on it.
-fn checked(workshop: &Workshop, user: &User, options: &[&str]) -> Result<(Run, Report), String> {
+pub(crate) fn checked(workshop: &Workshop, user: &User, options: &[&str]) -> Result<(Run, Report), String> {
     user.write("plain/Cargo.toml", MANIFEST)?;
     user.write("plain/build.rs", BUILD)?;
     user.write("plain/src/lib.rs", LIBRARY)?;
@@ -108,7 +108,7 @@ fn status(user: &User) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.map_err(|problem| problem.to_string())?.stdout).into_owned())
 }
 
-fn verdicts(report: &Report, run: &Run, descriptors: bool) -> Outcome {
+pub(crate) fn verdicts(report: &Report, run: &Run, descriptors: bool) -> Outcome {
     for test in &report.tests {
         let leaks = test.name.ends_with("leaks") || descriptors && test.name.ends_with("leaves_a_file_open");
         let expected = if leaks { "leaks" } else { "clean" };
@@ -128,6 +128,11 @@ fn only_the_tracer(workshop: &Workshop) -> Outcome {
     let (run, report) = checked(workshop, &user, &["--require-ebpf"])?;
     run.expect(2, &["sudo has raised the tracer"])?;
     verdicts(&report, &run, true)?;
+    everything_is_the_users(&user, &report)
+}
+
+/// All that there is is checked, and what the run has written belongs to the user.
+pub(crate) fn everything_is_the_users(user: &User, report: &Report) -> Outcome {
     if report.steering.by != "ebpf" || !report.steering.checks_off.is_empty() {
         return Err(format!("{:?}", report.steering));
     }
@@ -169,7 +174,10 @@ fn not_asked_for(workshop: &Workshop) -> Outcome {
 fn password(workshop: &Workshop) -> Outcome {
     let user = User::new(workshop, "password", Sudo::Password)?;
     let (run, report) = checked(workshop, &user, &[])?;
-    run.expect(2, &["eBPF is not available", "a password is required", "not checked: "])?;
+    run.expect(
+        2,
+        &["eBPF is not available", "a password is required; `cargo leakcheck setup`", "not checked: "],
+    )?;
     verdicts(&report, &run, false)?;
     let mut command = user.command(workshop.tool()?.as_str());
     command.args(["leakcheck", "exec", "--require-ebpf", "--", "/bin/true"]);

@@ -1,14 +1,18 @@
 //! Events on standard output, against the report of the same run.
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use camino::Utf8PathBuf;
 use leakcheck_tests::tool::{Run, Workshop, open_to_all};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::fixtures::Desk;
-use crate::{NamedTrial, Outcome};
+use crate::{NamedTrial, Outcome, documents, processes};
 
 /// Name and body of each trial.
 pub const TRIALS: &[NamedTrial] = &[
@@ -17,6 +21,8 @@ pub const TRIALS: &[NamedTrial] = &[
     ("stream::alone", alone),
     ("stream::read_late", read_late),
     ("stream::unwritten", unwritten),
+    ("stream::interrupted_unread", interrupted_unread),
+    ("stream::interrupted_twice", interrupted_twice),
 ];
 
 /// The events of a run, each with its kind.
@@ -149,19 +155,27 @@ macro_rules! tests { ($($name:ident)*) => { $(#[test] fn $name() { write() })* }
 tests! { a b c d e f g h i j k l m n o p }
 ";
 
-/// Whoever reads the events may take longer than a test may run: that a test has to wait for him is not held against it.
-fn read_late(workshop: &Workshop) -> Outcome {
+/// The manifest of a package of such tests, which are built.
+fn wordy(workshop: &Workshop, name: &str) -> Result<Utf8PathBuf, String> {
     let failed = |problem: std::io::Error| problem.to_string();
-    let folder = workshop.path().join("wordy");
+    let folder = workshop.path().join(name);
     let manifest = folder.join("Cargo.toml");
     std::fs::create_dir_all(folder.join("src")).map_err(failed)?;
     std::fs::write(folder.join("src/lib.rs"), WORDY).map_err(failed)?;
-    let package = "[package]\nname = 'wordy'\nversion = '0.0.0'\nedition = '2024'\n[workspace]\n";
+    let package = format!("[package]\nname = '{name}'\nversion = '0.0.0'\nedition = '2024'\n[workspace]\n");
     std::fs::write(&manifest, package).map_err(failed)?;
     open_to_all(&folder)?;
     let target = workshop.target_dir();
+    let list = ["list", "--manifest-path", manifest.as_str(), "--target-dir", target.as_str()];
+    workshop.run(&list, &[])?.expect(0, &[])?;
+    Ok(manifest)
+}
+
+/// Whoever reads the events may take longer than a test may run: that a test has to wait for him is not held against it.
+fn read_late(workshop: &Workshop) -> Outcome {
+    let failed = |problem: std::io::Error| problem.to_string();
+    let (manifest, target) = (wordy(workshop, "wordy")?, workshop.target_dir());
     let fixed = ["--manifest-path", manifest.as_str(), "--target-dir", target.as_str()];
-    workshop.run(&[&["list"], &fixed[..]].concat(), &[])?.expect(0, &[])?;
     let options = ["--message-format", "json", "--jobs", "1", "--timeout", "2s"];
     let mut command = workshop.command(&[&fixed[..], &options].concat())?;
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
@@ -176,5 +190,67 @@ fn read_late(workshop: &Workshop) -> Outcome {
     match outcomes.len() == 16 && outcomes.iter().all(|outcome| outcome == "passed") {
         true => run.expect(0, &[]),
         false => Err(format!("{outcomes:?}")),
+    }
+}
+
+/// How long the tool may take to end.
+const LIMIT: Duration = Duration::from_secs(15);
+
+fn wait(tool: &mut Child) -> Result<ExitStatus, String> {
+    let ended = processes::wait_for("the tool to end", LIMIT, || matches!(tool.try_wait(), Ok(Some(_))));
+    if ended.is_err() {
+        let _ = tool.kill();
+    }
+    let status = tool.wait().map_err(|problem| problem.to_string())?;
+    ended.map(|()| status)
+}
+
+fn interrupt(tool: &Child) -> Outcome {
+    kill(Pid::from_raw(tool.id().cast_signed()), Signal::SIGINT).map_err(|problem| problem.to_string())
+}
+
+/// An interrupt ends the run at once, where its events, what its tests write, or its report go to somebody who reads nothing.
+fn interrupted_unread(workshop: &Workshop) -> Outcome {
+    let (manifest, target) = (wordy(workshop, "unread")?, workshop.target_dir());
+    let fixed = ["--manifest-path", manifest.as_str(), "--target-dir", target.as_str(), "--jobs", "1"];
+    for options in [&["--message-format", "json"][..], &["--no-capture"]] {
+        let desk = Desk::new(workshop, "clean")?;
+        let (json, temporary) = (desk.file("report.json"), desk.file("tmp"));
+        let mut command = workshop.command(&[&fixed[..], options, &["--json", json.as_str()]].concat())?;
+        command.env("TMPDIR", &temporary).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut tool = command.spawn().map_err(|problem| problem.to_string())?;
+        // Time for more than a pipe has room for.
+        std::thread::sleep(Duration::from_secs(4));
+        interrupt(&tool)?;
+        let status = wait(&mut tool).map_err(|problem| format!("{options:?}: {problem}"))?;
+        let report = documents::json(&json)?;
+        let ended = report.tests.len();
+        if status.code() != Some(10) || ended == 0 || ended == 16 {
+            return Err(format!("{options:?}: {status}, {ended} tests"));
+        }
+        processes::left_files(&temporary)?;
+    }
+    Ok(())
+}
+
+/// The second one needs nobody's help: here nobody even opens the pipe that the report is to go to.
+fn interrupted_twice(workshop: &Workshop) -> Outcome {
+    let (manifest, target) = (wordy(workshop, "twice-interrupted")?, workshop.target_dir());
+    let pipe = workshop.path().join("twice-interrupted/report");
+    let made = Command::new("mkfifo").arg(&pipe).status().map_err(|problem| problem.to_string())?;
+    if !made.success() {
+        return Err(format!("mkfifo: {made}"));
+    }
+    let args =
+        ["--manifest-path", manifest.as_str(), "--target-dir", target.as_str(), "--json", pipe.as_str()];
+    let mut tool = workshop.command(&args)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let tool = tool.as_mut().map_err(|problem| problem.to_string())?;
+    std::thread::sleep(Duration::from_secs(2));
+    interrupt(tool)?;
+    std::thread::sleep(Duration::from_millis(1500));
+    interrupt(tool)?;
+    match wait(tool)?.signal() {
+        Some(signal) if signal == Signal::SIGINT as i32 => Ok(()),
+        signal => Err(format!("it ended by signal {signal:?}")),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use crate::error::Exit;
 use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
 use crate::report::excerpt::Sources;
 use crate::report::status::{Status, status};
@@ -53,6 +54,7 @@ impl Format for StepSummary {
 fn head(run: &Run) -> String {
     let summary = run.summary();
     let title = match (summary.leaking, summary.tests) {
+        (0, 0) if run.exit >= Exit::Tool => "no test was checked".to_owned(),
         (0, tests) => format!("no leak in {}", text::count(tests as u64, "test")),
         (leaking, tests) => format!("{leaking} of {} leaking", text::count(tests as u64, "test")),
     };
@@ -146,6 +148,14 @@ mod tests {
         run.steered = Steered { without_ebpf: Some("no <b>".into()), ..Steered::default() };
         let text = String::from_utf8(StepSummary::after(0).bytes(&run, &testing::view())).unwrap();
         assert!(text.contains("eBPF is not available (no &lt;b&gt;)"), "{text}");
+    }
+
+    #[test]
+    fn a_run_without_tests_is_not_called_free_of_leaks() {
+        let mut run = testing::run(vec![]);
+        run.exit = Exit::Build;
+        let text = String::from_utf8(StepSummary::after(0).bytes(&run, &testing::view())).unwrap();
+        assert!(text.starts_with("## cargo leakcheck: no test was checked\n"), "{text}");
     }
 
     #[test]

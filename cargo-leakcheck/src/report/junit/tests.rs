@@ -151,6 +151,21 @@ fn what_was_not_checked_and_the_exit_code_are_said() {
     assert!(out.ends_with("steered by ebpf"), "{out}");
 }
 
+/// What never ran is an error for whoever looks at the document alone.
+#[test]
+fn a_build_that_failed_is_an_error() {
+    let mut run = testing::run(Vec::new());
+    let errors = |run: &_| {
+        let parsed = parse(&Junit.bytes(run, &testing::view()));
+        parsed.iter().filter(|element| element.name == "error").count()
+    };
+    for (exit, expected) in [(Exit::NothingRan, 0), (Exit::Incomplete, 0), (Exit::Tool, 1), (Exit::Build, 1)]
+    {
+        run.exit = exit;
+        assert_eq!(errors(&run), expected, "{exit:?}");
+    }
+}
+
 #[test]
 fn a_run_without_ebpf_says_so() {
     let mut run = testing::run(vec![testing::leaking("leaks")]);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::ptrace::{Options as Trace, seize};
+use nix::sys::ptrace::Options as Trace;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
@@ -182,7 +182,7 @@ impl<'a> Follower<'a> {
             running.held.release().map_err(failed)
         };
         // On an error the child, without the byte it waits for, ends by itself when its pipe is closed.
-        seize(pid, options).map_err(|errno| Error::Ptrace { reason: errno.into() }).and_then(release)?;
+        sys::seize(pid, options).map_err(|errno| Error::Ptrace { reason: errno.into() }).and_then(release)?;
         self.owners.insert(pid, pid);
         self.processes.insert(pid, process);
         self.tests.insert(self.turns, running);
