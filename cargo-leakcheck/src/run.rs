@@ -78,8 +78,9 @@ pub fn run(begun: Begun) -> Result<Exit> {
             (job, filters, kernel)
         }
         (Action::Exec(exec), Some(called)) => {
+            let kernel = trace::load(trace)?;
             let (job, filters) = exec::job(exec, called, &config, &interrupts)?;
-            (job, filters, trace::load(trace)?)
+            (job, filters, kernel)
         }
         _ => unreachable!("every other action has its own way"),
     };
