@@ -88,8 +88,9 @@ pub fn run(begun: Begun) -> Result<Exit> {
             Ok((job, filters, kernel))
         }
         (Action::Exec(exec), Some(called)) => {
+            let kernel = trace::load(trace)?;
             let (job, filters) = exec::job(exec, called, &config, &interrupts)?;
-            Ok((job, filters, trace::load(trace)?))
+            Ok((job, filters, kernel))
         }
         _ => unreachable!("every other action has its own way"),
     };
