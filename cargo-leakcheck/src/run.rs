@@ -81,30 +81,26 @@ pub fn run(begun: Begun) -> Result<Exit> {
     let files = report::open(&options.report)?;
     // What is in place for all tests, whatever the configuration says of some.
     let trace = &config.widest(&options.trace);
-    let begin = || match (&options.action, called) {
-        (Action::Test(build, selection), _) => {
-            let kernel = trace::load(trace)?;
-            let (job, filters) = prepare(build, selection, &config, options, &interrupts)?;
-            Ok((job, filters, kernel))
-        }
-        (Action::Exec(exec), Some(called)) => {
-            let kernel = trace::load(trace)?;
-            let (job, filters) = exec::job(exec, called, &config, &interrupts)?;
-            Ok((job, filters, kernel))
-        }
-        _ => unreachable!("every other action has its own way"),
+    let begin = || {
+        let kernel = trace::load(trace)?;
+        let (mut job, filters) = match (&options.action, called) {
+            (Action::Test(build, selection), _) => prepare(build, selection, &config, options, &interrupts)?,
+            (Action::Exec(exec), Some(called)) => exec::job(exec, called, &config, &interrupts)?,
+            _ => unreachable!("every other action has its own way"),
+        };
+        filters.settle(&config, &mut job.tests, options);
+        let view = view(job.own.clone(), options);
+        let directory = options.report.results.as_deref().filter(|_| !job.tests.is_empty());
+        let results = directory.map(|directory| {
+            let recorder = options.trace.recorder;
+            report::results::Results::begin(directory, &job.tests, &job.targets, recorder, &view)
+        });
+        Ok((kernel, job, view, results.transpose()?))
     };
-    let (mut job, filters, kernel) = match begin() {
+    let (kernel, job, view, results) = match begin() {
         Ok(begun) => begun,
         Err(error) => return Err(untested(error, files, options)),
     };
-    filters.settle(&config, &mut job.tests, options);
-    let view = view(job.own.clone(), options);
-    let directory = options.report.results.as_deref().filter(|_| !job.tests.is_empty());
-    let results = directory.map(|directory| {
-        report::results::Results::begin(directory, &job.tests, &job.targets, options.trace.recorder, &view)
-    });
-    let results = results.transpose()?;
     let mut progress = Progress::new(options.report.color);
     let voice = Voice {
         terminal: Terminal::new(view.clone()),
@@ -117,7 +113,7 @@ pub fn run(begun: Begun) -> Result<Exit> {
         Err(error) => return Err(untested(error, files, options)),
     };
     if trace.retries > 0 && failure.is_none() {
-        failure = retry::retry(&mut run, &job, trace, options, &interrupts, &voice, &mut progress)?;
+        failure = retry::retry(&mut run, &job, trace, options, &interrupts, &voice, &mut progress);
     }
     if !brief {
         show(&run, &view, options, &progress);

@@ -116,9 +116,9 @@ fn own_suite(run: &Run) -> TestSuiteBuilder {
         Exit::Tool => Some("the tool could not do its work"),
         _ => None,
     };
-    // Whoever counts errors must not take what never ran for success.
+    // Whoever counts errors must not take what never ran for success. Some tests may have run before the tool failed.
     if let Some(failed) = failed {
-        suite.add_testcase(TestCase::error("all tests", Duration::ZERO, "tool", failed));
+        suite.add_testcase(TestCase::error("the run", Duration::ZERO, "tool", failed));
     }
     let summary = run.summary();
     let interrupted = if run.interrupted { "interrupted before all tests had run\n" } else { "" };

@@ -1,7 +1,7 @@
 //! Further attempts at tests that have failed or leaked, when all others have ended.
 
 use super::{Job, Voice, check, exit};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::judge;
 use crate::model::{CheckedTest, PlannedTest, count};
 use crate::options::{Options, TraceOptions};
@@ -11,10 +11,7 @@ use crate::sys::Interrupts;
 use crate::trace;
 
 /// Runs tests again until each has come out clean or has had its attempts, and makes one result of all attempts at
-/// a test of `job`. Also what has stopped the run, if anything has.
-///
-/// # Errors
-/// The system refuses to trace.
+/// a test of `job`. What has stopped the run, if anything has.
 pub fn retry(
     run: &mut Run,
     job: &Job,
@@ -23,7 +20,7 @@ pub fn retry(
     interrupts: &Interrupts,
     voice: &Voice,
     progress: &mut Progress,
-) -> Result<Option<Error>> {
+) -> Option<Error> {
     let mut failure = None;
     let attempts = trace.retries.saturating_add(1);
     for attempt in 2..=attempts {
@@ -38,15 +35,22 @@ pub fn retry(
         }
         let number = count(tests.len() as u64, "test");
         progress.print(&format!("note: attempt {attempt} of {attempts} at {number}\n"));
-        let kernel = trace::load(trace)?;
-        let (more, stopped) = check(&job.again(tests), kernel, trace, options, interrupts, voice, progress)?;
-        run.tests.extend(more.tests);
-        run.duration += more.duration;
-        run.interrupted |= more.interrupted;
-        failure = stopped;
+        let job = job.again(tests);
+        let checked = trace::load(trace)
+            .and_then(|kernel| check(&job, kernel, trace, options, interrupts, voice, progress));
+        match checked {
+            Ok((more, stopped)) => {
+                run.tests.extend(more.tests);
+                run.duration += more.duration;
+                run.interrupted |= more.interrupted;
+                failure = stopped;
+            }
+            // What earlier attempts have come to is not lost.
+            Err(error) => failure = Some(error),
+        }
     }
     let tests = std::mem::take(&mut run.tests);
     run.tests = judge::decide(tests);
     run.exit = exit(job, &run.tests, run.interrupted, failure.is_some());
-    Ok(failure)
+    failure
 }
