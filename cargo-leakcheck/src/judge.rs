@@ -129,18 +129,18 @@ fn totals(findings: &[Finding<Vec<Frame>>]) -> Totals {
 /// 0 bytes is shown, and is within it), and where everything counts no block.
 fn exceeded(budget: &Budget, totals: &Totals, count: Count) -> Vec<String> {
     let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, .. } = *budget;
-    let (counted, bytes_text, blocks_text) = counted(budget, totals, count);
+    let counted = counted(budget, totals, count);
     let (outstanding, reachable) = (outstanding(totals), totals.still_reachable);
     let reachable_text = format!("{} B still reachable", reachable.bytes);
     let outstanding_text = format!("{} B outstanding", outstanding.bytes);
-    let default = || {
-        let blocks = || over_blocks(0, counted, blocks_text).filter(|_| blocks_text != LOST);
-        over_bytes(0, counted, &bytes_text).or_else(blocks)
-    };
+    let over_counted_bytes = |limit| over_bytes(limit, counted.measure, &counted.bytes);
+    let over_counted_blocks = |limit| over_blocks(limit, counted.measure, counted.blocks);
+    let default =
+        || over_counted_bytes(0).or_else(|| if counted.empty_blocks { over_counted_blocks(0) } else { None });
     let reasons = [
         if bytes.or(blocks).is_none() { default() } else { None },
-        bytes.and_then(|limit| over_bytes(limit, counted, &bytes_text)),
-        blocks.and_then(|limit| over_blocks(limit, counted, blocks_text)),
+        bytes.and_then(over_counted_bytes),
+        blocks.and_then(over_counted_blocks),
         reachable_bytes.and_then(|limit| over_bytes(limit, reachable, &reachable_text)),
         reachable_blocks.and_then(|limit| over_blocks(limit, reachable, "still reachable")),
         outstanding_bytes.and_then(|limit| over_bytes(limit, outstanding, &outstanding_text)),
@@ -148,21 +148,30 @@ fn exceeded(budget: &Budget, totals: &Totals, count: Count) -> Vec<String> {
     reasons.into_iter().flatten().collect()
 }
 
-/// What is said of lost blocks.
-const LOST: &str = "lost";
+/// What `bytes` and `blocks` limit.
+struct Counted {
+    measure: Measure,
+    /// What is said of its bytes.
+    bytes: String,
+    /// What is said of its blocks, behind their number.
+    blocks: &'static str,
+    /// Whether blocks of 0 bytes are too many where neither is limited.
+    empty_blocks: bool,
+}
 
-/// What `bytes` and `blocks` limit, and what is said of its bytes and of its blocks: what is lost; with
-/// [`Count::Outstanding`] all that is left, but for what the budget has another limit for.
-fn counted(budget: &Budget, totals: &Totals, count: Count) -> (Measure, String, &'static str) {
+/// What is lost; with [`Count::Outstanding`] all that is left, but for what the budget has another limit for.
+fn counted(budget: &Budget, totals: &Totals, count: Count) -> Counted {
+    if count == Count::Lost || budget.outstanding_bytes.is_some() {
+        let bytes = bytes_lost(totals);
+        return Counted { measure: lost(totals), bytes, blocks: "lost", empty_blocks: false };
+    }
     let has_reachable = budget.reachable_bytes.or(budget.reachable_blocks).is_some();
-    let (counted, text) = match count {
-        Count::Outstanding if budget.outstanding_bytes.is_none() && has_reachable => {
-            (lost(totals) + totals.possibly_lost, "lost or possibly lost")
-        }
-        Count::Outstanding if budget.outstanding_bytes.is_none() => (outstanding(totals), "outstanding"),
-        _ => return (lost(totals), bytes_lost(totals), LOST),
+    let (measure, blocks) = if has_reachable {
+        (lost(totals) + totals.possibly_lost, "lost or possibly lost")
+    } else {
+        (outstanding(totals), "outstanding")
     };
-    (counted, format!("{} B {text}", counted.bytes), text)
+    Counted { measure, bytes: format!("{} B {blocks}", measure.bytes), blocks, empty_blocks: true }
 }
 
 fn lost(totals: &Totals) -> Measure {

@@ -15,7 +15,7 @@ use crate::config::Layer;
 
 pub use report::{Color, Github, ReportOptions, When};
 pub use setup::{SetupAction, SetupOptions};
-pub use trace::{KernelBytes, TraceOptions};
+pub use trace::{KernelBytes, MAX_ENTRIES, MAX_TASKS, TraceOptions};
 
 /// Everything a run depends on.
 #[derive(Clone, Debug)]
@@ -247,12 +247,6 @@ pub enum Raised {
     /// Either was asked; why it has not.
     Refused(String),
 }
-
-/// Most entries that a table in the kernel may have: of its hash tables the buckets, 16 bytes each and as many as the next
-/// power of two, take less than 4 GiB (`htab_map_alloc`).
-pub const MAX_ENTRIES: u32 = 1 << 27;
-/// Most processes and threads that there can be at a time (`PID_MAX_LIMIT`).
-pub const MAX_TASKS: u32 = 1 << 22;
 
 /// How to judge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

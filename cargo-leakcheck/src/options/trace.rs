@@ -2,6 +2,12 @@ use std::time::Duration;
 
 use super::{Raised, Recorder};
 
+/// Most entries that a table in the kernel may have: of its hash tables the buckets, 16 bytes each and as many as the next
+/// power of two, take less than 4 GiB (`htab_map_alloc`).
+pub const MAX_ENTRIES: u32 = 1 << 27;
+/// Most processes and threads that there can be at a time (`PID_MAX_LIMIT`).
+pub const MAX_TASKS: u32 = 1 << 22;
+
 /// How to trace.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {

@@ -85,7 +85,6 @@ const INLINED: &str = "functions may have been made part of their callers by the
                        that `cargo leakcheck show-env` prints, or without optimization";
 const CHANGED: &str = "functions have lost arguments to link-time optimization; build with `lto = \"thin\"`, as by \
                        `--config 'profile.release.lto=\"thin\"'`";
-
 const UNUSED: &str = "`dealloc` does nothing with a block, so that the optimizer does not call it with the block, or at \
                       all; have it call `std::hint::black_box(block)`, or build without optimization";
 

@@ -44,8 +44,10 @@ impl<K: aya::Pod + Ord, V: aya::Pod> Table<K, V> {
     }
 
     pub(super) fn get(&self, key: &K) -> Result<V, MapError> {
-        let found = self.map.get(key, 0);
-        self.spare.as_ref().and_then(|spare| spare.get(key).ok()).filter(|_| found.is_err()).map_or(found, Ok)
+        match (self.map.get(key, 0), &self.spare) {
+            (Err(error), Some(spare)) => spare.get(key).or(Err(error)),
+            (found, _) => found,
+        }
     }
 
     /// The values of a key: where two threads have added it at a time, each table may have one.

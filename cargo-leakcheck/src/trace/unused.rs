@@ -23,10 +23,10 @@ impl Code {
         let inside = address..address + size;
         self.decode(address, size as usize).iter().any(|instruction| {
             reads_first(&mut factory, instruction)
-                || match target(instruction) {
-                    Some(Some(target)) => !inside.contains(&target) && self.reads(target, depth - 1),
-                    Some(None) => true,
-                    None => false,
+                || match next(instruction) {
+                    Next::Here => false,
+                    Next::At(target) => !inside.contains(&target) && self.reads(target, depth - 1),
+                    Next::Unknown => true,
                 }
         })
     }
@@ -39,13 +39,22 @@ fn reads_first(factory: &mut InstructionInfoFactory, instruction: &Instruction) 
     })
 }
 
-/// Where a call or jump goes; none if it is none, or nobody knows.
-fn target(instruction: &Instruction) -> Option<Option<u64>> {
+/// Where an instruction leads to.
+enum Next {
+    /// To the one behind it, or back to the caller.
+    Here,
+    /// A call or jump: to this address.
+    At(u64),
+    /// A call or jump to an address that is not in it.
+    Unknown,
+}
+
+fn next(instruction: &Instruction) -> Next {
     use iced_x86::FlowControl as Flow;
     match instruction.flow_control() {
-        Flow::Next | Flow::Return => None,
-        _ if instruction.op0_kind() == OpKind::NearBranch64 => Some(Some(instruction.near_branch_target())),
-        _ => Some(None),
+        Flow::Next | Flow::Return => Next::Here,
+        _ if instruction.op0_kind() == OpKind::NearBranch64 => Next::At(instruction.near_branch_target()),
+        _ => Next::Unknown,
     }
 }
 

@@ -81,10 +81,7 @@ impl Found {
             && let Some(begun_ns) = begun_ns(process, counters, losses)
         {
             let started = kernel.and_then(|kernel| kernel.started()?.as_ref().ok());
-            let unknown = [process::LOST_STARTED, process::LOST_ENDED]
-                .map(|word| all_lost(counters[word]))
-                .iter()
-                .sum();
+            let unknown = all_lost(counters[process::LOST_STARTED]) + all_lost(counters[process::LOST_ENDED]);
             let created = created.of(process.pid, begun_ns, started, unknown).unwrap_or_else(|reason| {
                 losses.push(Loss::Ipc { reason });
                 Vec::new()
