@@ -1,4 +1,4 @@
-//! What a comment says. `fixtures/README.md` describes it for people; [`parse`] has its grammar.
+//! What a comment says. `fixtures/README.md` describes it for people; `parse` has its grammar.
 
 mod parse;
 #[cfg(test)]
