@@ -16,7 +16,7 @@ pub fn untested(error: Error, files: Files, options: &Options) -> Error {
         not_checked: vec![NotChecked { what: "all tests".to_owned(), reason: error.to_string() }],
         duration: Duration::ZERO,
         recorder: options.trace.recorder,
-        steered: Steered::default(),
+        steered: Steered { without_ebpf: without_ebpf(&error), ..Steered::default() },
         interrupted: matches!(error, Error::Interrupted),
         exit: error.exit(),
     };
@@ -24,4 +24,9 @@ pub fn untested(error: Error, files: Files, options: &Options) -> Error {
     let _ = Stream::new(options.report.stream, view.clone()).run_finished(&run);
     let _ = files.write(&run, &view);
     error
+}
+
+/// Why there are no eBPF programs, if that is what has ended the run.
+fn without_ebpf(error: &Error) -> Option<String> {
+    matches!(error, Error::Privileges { .. } | Error::Kernel { .. }).then(|| error.to_string())
 }

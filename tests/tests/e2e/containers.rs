@@ -191,10 +191,11 @@ fn required(workshop: &Workshop) -> Outcome {
     let required = ["--require-ebpf"];
     found(&inside(workshop, &all, "", &required)?, "ebpf", &[], &[])?;
     let drop = "exec setpriv --inh-caps=-all --bounding-set=-all -- \"$@\"";
-    refused(
-        &inside(workshop, &all, drop, &required)?,
-        &["not allowed to load ebpf programs", "--require-ebpf"],
-    )?;
+    let run = inside(workshop, &all, drop, &required)?;
+    refused(&run, &["not allowed to load ebpf programs", "--require-ebpf"])?;
+    if run.1.as_ref().is_none_or(|report| report.steering.reason.is_none()) {
+        return Err(format!("the report does not say why there was no eBPF\n{}", run.0.describe()));
+    }
     let masked = "mount -t tmpfs -o ro none /sys";
     refused(&inside(workshop, &all, masked, &required)?, &["descriptors", "--require-ebpf"])?;
     let off = ["--require-ebpf", "--no-fds", "--no-children", "--no-ipc"];

@@ -70,7 +70,7 @@ fn few_descriptors(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("leak", &[])?;
     let tool = workshop.command(&["exec", "--", program.as_str()])?;
     let mut shell = std::process::Command::new("/bin/sh");
-    shell.args(["-c", "ulimit -n 80; exec \"$0\" \"$@\""]).arg(tool.get_program()).args(tool.get_args());
+    shell.args(["-c", "ulimit -n 128; exec \"$0\" \"$@\""]).arg(tool.get_program()).args(tool.get_args());
     let output = shell.output().map_err(|problem| format!("{shell:?}: {problem}"))?;
     let run = Run::new(format!("{shell:?}"), output);
     run.expect(if run.code == 2 { 2 } else { 10 }, &[])
