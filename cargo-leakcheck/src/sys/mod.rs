@@ -36,5 +36,5 @@ pub use spawn::{Held, Program, Spawner};
 pub use tables::{delete_batch, elements, take_element};
 pub use user::{
     NO_FOLLOW, become_user, file_mode_mask, hand_on_capabilities, is_secure, keep_capabilities_to_itself,
-    real_user, replace_environment, set_file_mode_mask, user,
+    may_change, real_user, replace_environment, set_file_mode_mask, user,
 };

@@ -1,10 +1,13 @@
 //! Being another user, and keeping some capabilities.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 
 use nix::errno::Errno;
-use nix::unistd::{Gid, Uid, setresgid, setresuid};
+use nix::unistd::{AccessFlags, Gid, Uid, access, setresgid, setresuid};
 
 use super::capabilities::{Capabilities, Capability, capabilities, permitted, set_capabilities};
 
@@ -33,6 +36,16 @@ pub fn become_user(user: u32, group: u32, keep: &[Capability]) -> io::Result<()>
 /// Whose this process is, whatever its file says.
 pub fn real_user() -> u32 {
     nix::unistd::getuid().as_raw()
+}
+
+/// Whether this user may change what is in a file: he has it, or may write to it.
+///
+/// # Errors
+/// The system refuses to tell.
+pub fn may_change(file: &File) -> io::Result<bool> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let is_own = [0, file.metadata()?.uid()].contains(&user());
+    Ok(is_own || access(path.as_str(), AccessFlags::W_OK).is_ok())
 }
 
 /// Whether the loader distrusts who has started this process: its file gives it privileges.

@@ -32,6 +32,7 @@ mod output;
 mod places;
 mod preload;
 mod prepare;
+mod probed;
 mod process;
 mod rows;
 mod running;
