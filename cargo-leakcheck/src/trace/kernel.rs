@@ -113,8 +113,11 @@ impl Kernel {
         if sites.is_empty() {
             return Ok(());
         }
-        let probed = Probed::open(file)
-            .map_err(|source| Error::File { action: "place probes in", path: file.to_owned(), source })?;
+        let probed = Probed::open(file).map_err(|source| Error::File {
+            action: "place probes in",
+            path: file.to_owned(),
+            source,
+        })?;
         let path = probed.path();
         for (name, wanted, at_return) in [
             ("allocate", Program::Allocate, false),
