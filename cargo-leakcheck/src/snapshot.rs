@@ -301,7 +301,10 @@ impl Loss {
 
     /// Whether descriptors may be left of which nothing is known.
     pub fn hides_descriptors(&self) -> bool {
-        matches!(self, Self::Files { .. } | Self::Descriptors { .. } | Self::NoMemory { what: Self::FILE, .. })
+        matches!(
+            self,
+            Self::Files { .. } | Self::Descriptors { .. } | Self::NoMemory { what: Self::FILE, .. }
+        )
     }
 
     /// Why the ledger could not see all, where the uprobe recorder can.
