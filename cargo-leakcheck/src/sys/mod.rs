@@ -19,7 +19,7 @@ mod user;
 
 pub use attribute::{give_capabilities, is_nosuid, open_to};
 pub use bpf::{ProgramKind, call_program, let_rcu_pass, link_uprobes, load_program};
-pub use capabilities::{Capabilities, Capability, capabilities, permitted};
+pub use capabilities::{Capabilities, Capability, asleep, awake, capabilities, permitted};
 pub use creations::{Creations, Made};
 pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;

@@ -9,7 +9,9 @@ use std::os::unix::fs::MetadataExt as _;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, Gid, Uid, access, setresgid, setresuid};
 
-use super::capabilities::{Capabilities, Capability, capabilities, permitted, set_capabilities};
+use super::capabilities::{
+    Capabilities, Capability, capabilities, permitted, put_to_sleep, set_capabilities,
+};
 
 /// The effective user's number.
 pub fn user() -> u32 {
@@ -72,12 +74,15 @@ pub fn replace_environment(variables: &[(OsString, OsString)]) {
     }
 }
 
-/// Keeps the capabilities that this thread has from being handed on to what it starts.
+/// Keeps the capabilities that this thread has from being handed on to what it starts, and has them in effect only where
+/// they are needed ([`super::awake`]): by some of them it would read what the user may not, and the user's programs, which
+/// may ask for them too, name files that are read.
 ///
 /// # Errors
 /// The system refuses.
 pub fn keep_capabilities_to_itself() -> io::Result<()> {
-    Ok(set_capabilities(capabilities(), false)?)
+    set_capabilities(capabilities(), false)?;
+    Ok(put_to_sleep()?)
 }
 
 /// The process's file mode mask.

@@ -22,6 +22,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("setup::no_effect", no_effect),
     ("setup::set_user_id", set_user_id),
     ("setup::no_probes_in_others_programs", no_probes_in_others_programs),
+    ("setup::no_look_at_others", no_look_at_others),
 ];
 
 /// A user for whom the tool is set up, and who may not use sudo any more. What is installed goes with it.
@@ -289,4 +290,25 @@ fn no_probes_in_others_programs(workshop: &Workshop) -> Outcome {
     let link = ready.user.home().join("link");
     std::os::unix::fs::symlink(&roots, &link).map_err(|problem| problem.to_string())?;
     traced(&link)?.expect(10, &["belongs to another user"])
+}
+
+/// A program of the user's may ask for the tool with capabilities, and names the files that it reads: it learns nothing of
+/// other users' processes.
+fn no_look_at_others(workshop: &Workshop) -> Outcome {
+    let ready = Ready::new(workshop, "eyes")?;
+    let read = |what: &str| {
+        // As the tool hands it to its helper: mask, number of arguments, arguments.
+        let words = ["18", "7", "x", "leakcheck", "exec", "--config-file", what, "--", "/bin/true"];
+        let script = "umask 077 && printf '%s\\0' \"$@\" > state && exec \"$0\" __hand-on \"$PWD/state\"";
+        let mut command = ready.user.command("sh");
+        command.args(["-c", &format!("cd ~ && {script}"), ready.helper().as_str()]).args(words);
+        ended(command)
+    };
+    let roots = std::process::id();
+    for what in ["maps", "root/etc/hostname"] {
+        read(&format!("/proc/{roots}/{what}"))?.expect(11, &["Permission denied"])?;
+    }
+    // It is the tool that has read it.
+    ready.user.write("settings", "[profile.default]\n")?;
+    read(ready.user.home().join("settings").as_str())?.expect(0, &["setup` has raised"])
 }
