@@ -296,6 +296,17 @@ pub enum Loss {
 }
 
 impl Loss {
+    /// What [`Self::NoMemory`] calls records of files.
+    pub const FILE: &'static str = "file";
+
+    /// Whether descriptors may be left of which nothing is known.
+    pub fn hides_descriptors(&self) -> bool {
+        matches!(
+            self,
+            Self::Files { .. } | Self::Descriptors { .. } | Self::NoMemory { what: Self::FILE, .. }
+        )
+    }
+
     /// Why the ledger could not see all, where the uprobe recorder can.
     pub fn passes_ledger(&self) -> Option<&'static str> {
         match self {

@@ -75,7 +75,7 @@ impl Facts {
             kernel: read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
             types: types.map(drop).map_err(|error| error.to_string()),
             user: sys::user(),
-            capabilities: sys::capabilities(),
+            capabilities: sys::permitted(),
             raised: options.trace.raised.clone(),
             setup: Setup::look_up(&options.executable),
             perf_event_paranoid: number("/proc/sys/kernel/perf_event_paranoid"),

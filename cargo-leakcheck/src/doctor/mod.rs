@@ -14,7 +14,7 @@ use anstream::{AutoStream, ColorChoice};
 pub use self::self_test::is_planted;
 use crate::error::{Error, Exit, Result};
 use crate::options::{Color, DoctorOptions, Recorder};
-use crate::sys::Interrupts;
+use crate::sys::{self, Interrupts};
 use crate::trace;
 
 /// Examines, and prints what there is; how it ended.
@@ -27,7 +27,7 @@ pub fn run(options: &DoctorOptions) -> Result<Exit> {
         move |source| Error::System { call, source }
     };
     let interrupts = Interrupts::new(&[]).map_err(system("taking over the signals"))?;
-    let mut facts = facts::Facts::look_up(options);
+    let mut facts = sys::awake(|| facts::Facts::look_up(options));
     // Whoever looks at processes of another namespace sees strangers.
     if facts.proc.is_ok() {
         trace::block_signals()?;

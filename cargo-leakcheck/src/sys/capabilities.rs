@@ -94,16 +94,38 @@ fn own_sets(part: impl Fn(Sets) -> u32) -> Capabilities {
 
 /// Does something while a capability is not in effect for this thread, and what `work` says.
 pub(super) fn without<T>(capability: Capability, work: impl FnOnce() -> T) -> T {
+    with_effective(Capabilities(capabilities().0 & !(1 << capability as u8)), work)
+}
+
+/// Does something while the capabilities that the tool has a use for are in effect, as far as this thread may have them:
+/// for it, and for the threads that it starts. What `work` says.
+pub fn awake<T>(work: impl FnOnce() -> T) -> T {
+    with_effective(Capabilities(capabilities().0 | permitted().of(&Capability::ALL).0), work)
+}
+
+/// Does something while none of them is in effect where the user is not root, as reading files that the user names.
+pub fn asleep<T>(work: impl FnOnce() -> T) -> T {
+    let own = if super::user() == 0 { 0 } else { capabilities().of(&Capability::ALL).0 };
+    with_effective(Capabilities(capabilities().0 & !own), work)
+}
+
+fn with_effective<T>(wanted: Capabilities, work: impl FnOnce() -> T) -> T {
     let (effective, permitted) = (capabilities(), permitted());
-    let lowered = Capabilities(effective.0 & !(1 << capability as u8));
     // What is permitted may always be taken out of effect, and put back.
     let set = |effective| set(effective, permitted, Capabilities::default());
-    let is_lowered = lowered != effective && set(lowered).is_ok();
+    let is_changed = wanted != effective && set(wanted).is_ok();
     let result = work();
-    if is_lowered {
+    if is_changed {
         let _ = set(effective);
     }
     result
+}
+
+/// Takes the capabilities that the tool has a use for out of effect, until they are [`awake`].
+pub(super) fn put_to_sleep() -> Result<(), Errno> {
+    let permitted = permitted();
+    let rest = Capabilities(capabilities().0 & !permitted.of(&Capability::ALL).0);
+    set(rest, permitted, Capabilities::default())
 }
 
 fn set(effective: Capabilities, permitted: Capabilities, inheritable: Capabilities) -> Result<(), Errno> {
@@ -150,6 +172,23 @@ mod tests {
         let within = without(Capability::Syslog, capabilities);
         assert_eq!(within.0, before.0 & !(1 << 34));
         assert_eq!(capabilities(), before);
+    }
+
+    /// Of this test's thread alone. Without privileges there are none to begin with.
+    #[test]
+    fn what_sleeps_is_in_effect_where_it_is_needed() {
+        let permitted = permitted();
+        let has = |capability| capabilities().0 >> capability as u8 & 1 == 1;
+        put_to_sleep().unwrap();
+        assert!(!has(Capability::SysPtrace));
+        let may = permitted.0 >> Capability::SysPtrace as u8 & 1 == 1;
+        let within = awake(|| {
+            let started = std::thread::spawn(move || has(Capability::SysPtrace)).join().unwrap();
+            (has(Capability::SysPtrace), started)
+        });
+        assert_eq!(within, (may, may));
+        assert!(!has(Capability::SysPtrace));
+        assert_eq!(super::permitted(), permitted);
     }
 
     /// The bits of `CAP_SYS_ADMIN` and `CAP_SYS_PTRACE` in include/uapi/linux/capability.h are 21 and 19.

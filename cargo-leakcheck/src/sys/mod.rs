@@ -7,6 +7,7 @@ mod creations;
 mod descriptor;
 mod interrupt;
 mod lists;
+mod memory;
 mod namespace;
 mod patient;
 mod procfs;
@@ -18,11 +19,12 @@ mod user;
 
 pub use attribute::{give_capabilities, is_nosuid, open_to};
 pub use bpf::{ProgramKind, call_program, let_rcu_pass, link_uprobes, load_program};
-pub use capabilities::{Capabilities, Capability, capabilities, permitted};
+pub use capabilities::{Capabilities, Capability, asleep, awake, capabilities, permitted};
 pub use creations::{Creations, Made};
 pub use descriptor::{Owner, socket_kind};
 pub use interrupt::Interrupts;
 pub use lists::{attach_tracepoint, list_of_process};
+pub use memory::zeros;
 pub use namespace::{Queues, in_ipc_namespace, ipc_namespace, leave_ipc_namespace, proc_is_own};
 pub use nix::sys::signal::Signal;
 pub use patient::Patient;
@@ -36,5 +38,5 @@ pub use spawn::{Held, Program, Spawner};
 pub use tables::{delete_batch, elements, take_element};
 pub use user::{
     NO_FOLLOW, become_user, file_mode_mask, hand_on_capabilities, is_secure, keep_capabilities_to_itself,
-    real_user, replace_environment, set_file_mode_mask, user,
+    may_change, real_user, replace_environment, set_file_mode_mask, user,
 };

@@ -1,12 +1,17 @@
 //! Being another user, and keeping some capabilities.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 
 use nix::errno::Errno;
-use nix::unistd::{Gid, Uid, setresgid, setresuid};
+use nix::unistd::{AccessFlags, Gid, Uid, access, setresgid, setresuid};
 
-use super::capabilities::{Capabilities, Capability, capabilities, permitted, set_capabilities};
+use super::capabilities::{
+    Capabilities, Capability, capabilities, permitted, put_to_sleep, set_capabilities,
+};
 
 /// The effective user's number.
 pub fn user() -> u32 {
@@ -35,6 +40,16 @@ pub fn real_user() -> u32 {
     nix::unistd::getuid().as_raw()
 }
 
+/// Whether this user may change what is in a file: he has it, or may write to it.
+///
+/// # Errors
+/// The system refuses to tell.
+pub fn may_change(file: &File) -> io::Result<bool> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let is_own = [0, file.metadata()?.uid()].contains(&user());
+    Ok(is_own || access(path.as_str(), AccessFlags::W_OK).is_ok())
+}
+
 /// Whether the loader distrusts who has started this process: its file gives it privileges.
 pub fn is_secure() -> bool {
     // SAFETY: the call takes a number only.
@@ -59,12 +74,15 @@ pub fn replace_environment(variables: &[(OsString, OsString)]) {
     }
 }
 
-/// Keeps the capabilities that this thread has from being handed on to what it starts.
+/// Keeps the capabilities that this thread has from being handed on to what it starts, and has them in effect only where
+/// they are needed ([`super::awake`]): by some of them it would read what the user may not, and the user's programs, which
+/// may ask for them too, name files that are read.
 ///
 /// # Errors
 /// The system refuses.
 pub fn keep_capabilities_to_itself() -> io::Result<()> {
-    Ok(set_capabilities(capabilities(), false)?)
+    set_capabilities(capabilities(), false)?;
+    Ok(put_to_sleep()?)
 }
 
 /// The process's file mode mask.

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub struct Code {
     path: Utf8PathBuf,
     segments: Vec<Segment>,
-    /// Functions: name, virtual address, size.
+    /// Functions, each in a segment: name, virtual address, size.
     pub(super) symbols: Vec<(String, u64, u64)>,
     /// Variables for others to use, with their virtual addresses.
     variables: Vec<(String, u64)>,
@@ -28,6 +28,20 @@ struct Segment {
     address: u64,
     offset: u64,
     size: u64,
+}
+
+impl Segment {
+    /// Whether it ends: in memory and in the file.
+    fn is_possible(&self) -> bool {
+        let ends = |start: u64| start.checked_add(self.size).is_some();
+        ends(self.address) && ends(self.offset)
+    }
+
+    /// How many bytes it has from an address in it on.
+    fn from(&self, address: u64) -> Option<u64> {
+        let before = address.checked_sub(self.address)?;
+        self.size.checked_sub(before).filter(|bytes| *bytes > 0)
+    }
 }
 
 impl Code {
@@ -45,7 +59,7 @@ impl Code {
         let elf = ElfFile64::<object::Endianness>::parse(data.as_slice()).map_err(format)?;
         let endian = elf.endian();
         let headers = elf.elf_program_headers();
-        let segments = headers
+        let segments: Vec<_> = headers
             .iter()
             .filter(|header| header.p_type(endian) == object::elf::PT_LOAD)
             .map(|header| Segment {
@@ -53,6 +67,7 @@ impl Code {
                 offset: header.p_offset(endian),
                 size: header.p_filesz(endian),
             })
+            .filter(Segment::is_possible)
             .collect();
         let interpreter = headers.iter().find_map(|header| {
             let name = header.interpreter(endian, data.as_slice()).ok()??;
@@ -70,7 +85,11 @@ impl Code {
         let symbols = symbols
             .into_iter()
             .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
-            .filter_map(|symbol| Some((symbol.name().ok()?.to_owned(), symbol.address(), symbol.size())))
+            .filter_map(|symbol| {
+                // What a symbol says of an address that nothing is loaded to is nonsense.
+                let room = segments.iter().find_map(|segment| segment.from(symbol.address()))?;
+                Some((symbol.name().ok()?.to_owned(), symbol.address(), symbol.size().min(room)))
+            })
             .collect();
         drop(elf);
         Ok(Self { path: path.to_owned(), segments, symbols, variables, imports, data, interpreter })
@@ -155,5 +174,39 @@ impl Code {
             .iter()
             .find(|segment| address.wrapping_sub(segment.address) < segment.size)
             .map(|segment| address - segment.address + segment.offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object::ObjectSection as _;
+
+    use super::*;
+
+    #[test]
+    fn functions_end_where_what_is_loaded_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| Utf8PathBuf::try_from(folder.path().join(name)).unwrap();
+        std::fs::write(path("a.rs"), "fn main() {}").unwrap();
+        let mut rustc = std::process::Command::new("rustc");
+        rustc.args(["--edition=2024", "-o"]).args([path("a"), path("a.rs")]);
+        assert!(rustc.status().unwrap().success());
+        let mut file = std::fs::read(path("a")).unwrap();
+        let table = object::File::parse(&*file).unwrap().section_by_name(".symtab").unwrap().file_range();
+        let (start, size) = table.unwrap();
+        let known = Code::read(&path("a"), false).unwrap().symbols.len();
+        for (count, symbol) in file[start as usize..][..size as usize].chunks_mut(24).enumerate() {
+            // As it is in elf.h: `st_size` is the last word, `st_value` the one before.
+            symbol[16..].copy_from_slice(&u64::MAX.to_le_bytes());
+            if count % 2 == 0 {
+                symbol[8..16].copy_from_slice(&(u64::MAX - 3).to_le_bytes());
+            }
+        }
+        std::fs::write(path("a"), file).unwrap();
+        let code = Code::read(&path("a"), false).unwrap();
+        assert!(code.symbols.len() > known / 4 && code.symbols.len() < known, "{}", code.symbols.len());
+        for (name, address, size) in &code.symbols {
+            assert!(code.file_offset(address + size - 1).is_some() && *address > code.first_page(), "{name}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::libraries::{Coverage, Heap, Libraries, Library, Loader, Start};
 use super::modules::{Facts, Looked};
 use super::outer;
 use super::prepare::Prepared;
+use super::probed;
 use super::sites::{Program, Site};
 use crate::error::{Error, Result};
 use crate::model::{RecordedBy, TestBinary, Window};
@@ -149,6 +150,9 @@ impl Prepared {
         if heap == Heap::Other {
             add(&mut sites, found.sites);
         }
+        if let Some(reason) = refusal(binary, &sites, can_probe) {
+            return Ok(Err(reason));
+        }
         self.probes.push((binary.path.clone(), sites));
         let (libc, malloc) = self.copy(Kind::C, &libc, records)?;
         // The ledger has the callers of the C++ library by itself.
@@ -221,6 +225,9 @@ impl Prepared {
         add(&mut sites, others.iter().chain([&own]).flat_map(|allocator| allocator.sites.clone()));
         if self.ipc {
             sites.extend(code.ipc_sites());
+        }
+        if let Some(reason) = refusal(binary, &sites, can_probe) {
+            return Err(reason);
         }
         self.probes.push((binary.path.clone(), sites));
         let of = others.first().map(|allocator| format!(", and has {} in it", allocator.name));
@@ -314,6 +321,11 @@ pub(super) fn rust_of(code: &Code, unknown: bool) -> (Option<Allocator>, Option<
         }
         _ => (None, None),
     }
+}
+
+/// Why the sites of a binary are not to be probed, if that is so.
+fn refusal(binary: &TestBinary, sites: &[Site], can_probe: bool) -> Option<String> {
+    if can_probe && !sites.is_empty() { probed::refusal(&binary.path) } else { None }
 }
 
 /// Adds sites that are not there yet: layers may share functions.

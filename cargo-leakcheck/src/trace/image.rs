@@ -11,6 +11,8 @@ use object::elf::{FileHeader64, PT_LOAD, SHF_ALLOC, SHT_NOBITS, SHT_PROGBITS};
 use object::read::ReadCache;
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _};
 
+use crate::sys;
+
 /// The contents of a file; if it is an ELF file with sections, with zeros in place of those that are neither loaded nor
 /// symbols or names: debug information.
 ///
@@ -27,11 +29,10 @@ pub fn without_debug_information(path: &Utf8Path) -> io::Result<Vec<u8>> {
         return Ok(data);
     };
     // Zeros that nobody writes over take no memory.
-    let mut data = vec![0; usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?];
-    for Range { start, end } in wanted {
-        if let Some(part) = data.get_mut(start as usize..end as usize) {
-            file.read_exact_at(part, start)?;
-        }
+    let length = file.metadata()?.len();
+    let mut data = sys::zeros(usize::try_from(length).map_err(io::Error::other)?)?;
+    for Range { start, end } in merged(wanted, length) {
+        file.read_exact_at(&mut data[start as usize..end as usize], start)?;
     }
     Ok(data)
 }
@@ -56,6 +57,20 @@ fn wanted(file: &ReadCache<File>) -> Option<Vec<Range<u64>>> {
     });
     wanted.extend(others.map(|section| of(section.sh_offset(endian), section.sh_size(endian))));
     Some(wanted)
+}
+
+/// The same places as far as a file of that length has them, each once.
+fn merged(mut places: Vec<Range<u64>>, length: u64) -> Vec<Range<u64>> {
+    places.sort_by_key(|place| place.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for place in places {
+        let place = place.start.min(length)..place.end.min(length);
+        match merged.last_mut() {
+            Some(last) if place.start <= last.end => last.end = last.end.max(place.end),
+            _ => merged.push(place),
+        }
+    }
+    merged
 }
 
 #[cfg(test)]
@@ -83,6 +98,36 @@ mod tests {
             }
         }
         assert!(left_out > 1 << 20, "{left_out}");
+    }
+
+    #[test]
+    fn each_place_is_read_once_and_as_far_as_it_is_there() {
+        assert_eq!(merged(vec![5..9, 0..3, 6..7, 8..12, 20..u64::MAX, 40..50], 30), [0..3, 5..12, 20..30]);
+        assert_eq!(merged(vec![0..u64::MAX, u64::MAX - 1..u64::MAX, 0..0], 7), [Range { start: 0, end: 7 }]);
+    }
+
+    #[test]
+    fn thousands_of_sections_that_are_the_whole_file_take_no_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(directory.path()).unwrap().join("program");
+        let mut file = fs_err::read(std::env::current_exe().unwrap()).unwrap();
+        file.truncate(64);
+        const SECTIONS: u16 = 5000;
+        file[40..48].copy_from_slice(&64_u64.to_le_bytes());
+        file[56..58].copy_from_slice(&0_u16.to_le_bytes());
+        file[60..62].copy_from_slice(&SECTIONS.to_le_bytes());
+        for _ in 0..SECTIONS {
+            let mut section = [0; 64];
+            section[4] = 3;
+            section[32..40].copy_from_slice(&(1_u64 << 50).to_le_bytes());
+            file.extend(section);
+        }
+        fs_err::write(&path, &file).unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(64 << 20).unwrap();
+        let start = std::time::Instant::now();
+        let large = without_debug_information(&path).unwrap();
+        assert!(large.starts_with(&file) && large.len() == 64 << 20);
+        assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap as StdHashMap;
-use std::ffi::CString;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use super::accounts::Accounts;
 use super::ipc;
 use super::mappings;
 use super::object::{self, refused};
+use super::probed::Probed;
 use super::rows::Rows;
 use super::sites::{Program, Site};
 use super::sizes;
@@ -110,7 +110,15 @@ impl Kernel {
     /// # Errors
     /// A probe cannot be placed: nothing would be seen, so nothing is run.
     pub fn attach(&mut self, file: &Utf8Path, sites: &[Site]) -> Result<()> {
-        let path = CString::new(file.as_str()).expect("a path has no NUL");
+        if sites.is_empty() {
+            return Ok(());
+        }
+        let probed = Probed::open(file).map_err(|source| Error::File {
+            action: "place probes in",
+            path: file.to_owned(),
+            source,
+        })?;
+        let path = probed.path();
         for (name, wanted, at_return) in [
             ("allocate", Program::Allocate, false),
             ("allocated", Program::Allocate, true),

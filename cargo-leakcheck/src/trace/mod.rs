@@ -32,6 +32,7 @@ mod output;
 mod places;
 mod preload;
 mod prepare;
+mod probed;
 mod process;
 mod rows;
 mod running;
@@ -138,6 +139,10 @@ pub struct Loading(Result<JoinHandle<Result<Kernel>>, String>);
 /// # Errors
 /// No privileges, or no kernel support, and the recorder needs them; or /proc shows other processes.
 pub fn load(options: &TraceOptions) -> Result<Loading> {
+    sys::awake(|| load_awake(options))
+}
+
+fn load_awake(options: &TraceOptions) -> Result<Loading> {
     sys::proc_is_own()
         .map_err(|reason| Error::Kernel { what: "look at processes by /proc".into(), reason })?;
     match object::check() {
@@ -231,6 +236,17 @@ fn whole(steered: &Steered) -> Result<()> {
 /// # Errors
 /// No privileges, no kernel support, or the system refuses a process.
 pub fn run(
+    kernel: Loading,
+    tests: &[PlannedTest],
+    executables: &[Utf8PathBuf],
+    options: &TraceOptions,
+    interrupts: &Interrupts,
+    sink: &mut dyn FnMut(Event),
+) -> Result<bool> {
+    sys::awake(|| run_awake(kernel, tests, executables, options, interrupts, sink))
+}
+
+fn run_awake(
     kernel: Loading,
     tests: &[PlannedTest],
     executables: &[Utf8PathBuf],

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::model::{PlannedTest, RecordedBy, TestBinary, Window};
 use crate::options::{Recorder, TraceOptions};
 use crate::scratch::Scratch;
+use crate::sys;
 
 /// The prepared binaries of a run. Dropping it removes the copies.
 pub struct Prepared {
@@ -104,10 +105,12 @@ impl Prepared {
                 windows.push(Window::Process);
             }
         }
-        let inspected = inspect::all(&binaries, options.jobs, prepared.modules.frames.is_some());
+        // What is read, and copied to where the user can read it, is what the binaries name.
+        let for_ledger = prepared.modules.frames.is_some();
+        let inspected = sys::asleep(|| inspect::all(&binaries, options.jobs, for_ledger));
         for ((binary, window), inspected) in binaries.iter().zip(windows).zip(inspected) {
             let coverage = match inspected? {
-                Ok(executable) => prepared.cover(binary, executable, window, can_probe)?,
+                Ok(executable) => sys::asleep(|| prepared.cover(binary, executable, window, can_probe))?,
                 Err(reason) => Err(reason),
             };
             prepared.binaries.insert(binary.path.clone(), coverage);

@@ -21,6 +21,8 @@ pub const TRIALS: &[NamedTrial] = &[
     ("setup::no_code_of_the_users", no_code_of_the_users),
     ("setup::no_effect", no_effect),
     ("setup::set_user_id", set_user_id),
+    ("setup::no_probes_in_others_programs", no_probes_in_others_programs),
+    ("setup::no_look_at_others", no_look_at_others),
 ];
 
 /// A user for whom the tool is set up, and who may not use sudo any more. What is installed goes with it.
@@ -265,4 +267,48 @@ fn set_user_id(workshop: &Workshop) -> Outcome {
     let traced =
         run(&ready.user, workshop.tool()?, &["exec", "--require-ebpf", "--", program.as_str(), "-u"])?;
     says(&traced, 10, &format!("{}\n", ready.user.number()?))
+}
+
+/// Everyone who executes a program meets the probes in it: the user's tracer has none to place in what is not his.
+fn no_probes_in_others_programs(workshop: &Workshop) -> Outcome {
+    let ready = Ready::new(workshop, "others")?;
+    let roots = workshop.compile("many_open", &["-static"])?;
+    let traced = |program: &Utf8Path| {
+        let args = ["exec", "--require-ebpf", "--", program.as_str(), "0"];
+        run(&ready.user, workshop.tool()?, &args)
+    };
+    traced(&roots)?.expect(10, &["belongs to another user", "--no-sudo"])?;
+    let own = ready.user.home().join("own");
+    ended({
+        let mut copy = ready.user.command("cp");
+        copy.args([&roots, &own]);
+        copy
+    })?
+    .expect(0, &[])?;
+    traced(&own)?.expect(0, &["it is statically linked"])?;
+    // The same file by another way.
+    let link = ready.user.home().join("link");
+    std::os::unix::fs::symlink(&roots, &link).map_err(|problem| problem.to_string())?;
+    traced(&link)?.expect(10, &["belongs to another user"])
+}
+
+/// A program of the user's may ask for the tool with capabilities, and names the files that it reads: it learns nothing of
+/// other users' processes.
+fn no_look_at_others(workshop: &Workshop) -> Outcome {
+    let ready = Ready::new(workshop, "eyes")?;
+    let read = |what: &str| {
+        // As the tool hands it to its helper: mask, number of arguments, arguments.
+        let words = ["18", "7", "x", "leakcheck", "exec", "--config-file", what, "--", "/bin/true"];
+        let script = "umask 077 && printf '%s\\0' \"$@\" > state && exec \"$0\" __hand-on \"$PWD/state\"";
+        let mut command = ready.user.command("sh");
+        command.args(["-c", &format!("cd ~ && {script}"), ready.helper().as_str()]).args(words);
+        ended(command)
+    };
+    let roots = std::process::id();
+    for what in ["maps", "root/etc/hostname"] {
+        read(&format!("/proc/{roots}/{what}"))?.expect(11, &["Permission denied"])?;
+    }
+    // It is the tool that has read it.
+    ready.user.write("settings", "[profile.default]\n")?;
+    read(ready.user.home().join("settings").as_str())?.expect(0, &["setup` has raised"])
 }

@@ -73,7 +73,7 @@ impl<'a> Opened<'a> {
             }
         };
         if process.sees.files {
-            losses.extend(lost(counters[process::LOST_FILES], "file", |count| Loss::Files { count }));
+            losses.extend(lost(counters[process::LOST_FILES], Loss::FILE, |count| Loss::Files { count }));
         }
         let pid = process.pid;
         // What another process has made and sent here is that one's.

@@ -126,8 +126,8 @@ fn both(Again { mut first, frees }: Again, mut second: Traced) -> Traced {
     let memory = &mut second.ran.memory;
     if first.ran.memory.is_unexplained {
         // What they have found no room for may be what the first one has left.
-        let unseen = |loss: &Loss| matches!(loss, Loss::Files { .. } | Loss::Descriptors { .. });
-        let losses: Vec<Loss> = std::mem::take(&mut memory.losses).into_iter().filter(unseen).collect();
+        let losses: Vec<Loss> =
+            std::mem::take(&mut memory.losses).into_iter().filter(Loss::hides_descriptors).collect();
         if !losses.is_empty() {
             memory.of_others.clear();
         }
@@ -186,11 +186,13 @@ mod tests {
 
     #[test]
     fn what_found_no_room_is_nobody_elses() {
-        let mut second = traced(Outcome::Passed, vec![Loss::Files { count: 1 }]);
-        second.ran.memory.of_others = of_others();
-        let both = of_both(left_open(Outcome::Passed, vec![]), second);
-        assert_eq!(both.ran.memory.losses, [Loss::Files { count: 1 }]);
-        assert!(both.second.unwrap().ran.memory.of_others.is_empty());
+        for loss in [Loss::Files { count: 1 }, Loss::NoMemory { what: Loss::FILE, count: 1 }] {
+            let mut second = traced(Outcome::Passed, vec![Loss::Exec, loss.clone()]);
+            second.ran.memory.of_others = of_others();
+            let both = of_both(left_open(Outcome::Passed, vec![]), second);
+            assert_eq!(both.ran.memory.losses, [loss]);
+            assert!(both.second.unwrap().ran.memory.of_others.is_empty());
+        }
     }
 
     fn descriptors(number: u32, call: Option<&str>) -> Vec<Descriptor<usize>> {
