@@ -12,7 +12,7 @@ pub use objects_of_kernel::{LOOK_WORDS, object, objects, total};
 pub use size::{SizeError, parse_size};
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 14;
+pub const ABI_VERSION: u32 = 15;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -382,7 +382,8 @@ pub mod ipc {
     }
 }
 
-/// Words of the record of a mapping that was made in the window. Its key is the process id and the address.
+/// Words of the record of a mapping that was made in the window. Its key is the process id, with the id of the thread that has
+/// made it in the upper half, and the address.
 pub mod mapping {
     /// `CLOCK_MONOTONIC` when it was there, nanoseconds.
     pub const TIME: usize = 0;

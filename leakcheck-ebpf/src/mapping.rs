@@ -71,7 +71,7 @@ pub fn called(ctx: &ProbeContext) -> Option<()> {
 /// Something is mapped; whether it `counts` as the test's.
 #[inline(always)]
 fn begins(current: Current, counts: bool, address: u64, bytes: u64, call: u64, now: u64) -> Option<()> {
-    let key = [current.process.into(), address];
+    let key = key(current, address);
     if !counts {
         if current.counted(process::MAPPINGS) > 0 {
             mappings().remove(&key);
@@ -87,8 +87,12 @@ fn begins(current: Current, counts: bool, address: u64, bytes: u64, call: u64, n
         refusal.count(current, process::LOST_MAPPINGS);
         return None;
     }
-    // SAFETY: nobody else has a reason to change the record before the caller knows the address.
-    let record = unsafe { &mut *mappings().get(&key)? };
+    let Some(record) = mappings().get(&key) else {
+        current.count(process::LOST_MAPPINGS, 1);
+        return None;
+    };
+    // SAFETY: the key is the running thread's: nobody else changes the record.
+    let record = unsafe { &mut *record };
     record[mapping::TIME] = now;
     record[mapping::BYTES] = whole_pages(bytes);
     record[mapping::CALL] = call;
@@ -107,14 +111,11 @@ fn ends(current: Current, address: u64, bytes: u64, now: u64) -> Option<()> {
     if current.counted(process::MAPPINGS) == 0 {
         return None;
     }
-    let (bytes, thread) = (whole_pages(bytes), current.thread);
-    let key = [current.process.into(), address];
+    let (bytes, key) = (whole_pages(bytes), key(current, address));
     if let Some(record) = mappings().get(&key) {
         // SAFETY: the map keeps the value for as long as the program runs.
-        let (mapped, maker) =
-            unsafe { ((*record)[mapping::BYTES], (*record)[mapping::PLACE + file::MAKER] >> 32) };
-        // Another thread's may have come there between the system call and now.
-        if maker == u64::from(thread) && mapped <= bytes {
+        let mapped = unsafe { (*record)[mapping::BYTES] };
+        if mapped <= bytes {
             mappings().remove(&key);
         }
         if mapped == bytes {
@@ -124,7 +125,14 @@ fn ends(current: Current, address: u64, bytes: u64, now: u64) -> Option<()> {
     if bytes == 0 {
         return None;
     }
-    put(&UNMAPPED, &key, &[now, bytes, thread.into()], BPF_ANY).ok()
+    put(&UNMAPPED, &key, &[now, bytes, current.thread.into()], BPF_ANY).ok()
+}
+
+/// A record is that of an address and of the thread that has written it: another thread may be given the address while
+/// this one is still writing down that it was unmapped.
+#[inline(always)]
+fn key(current: Current, address: u64) -> [u64; 2] {
+    [u64::from(current.process) | u64::from(current.thread) << 32, address]
 }
 
 #[inline(always)]

@@ -85,7 +85,7 @@ static IPC: HashMap<[u64; 2], [u64; ipc::WORDS]> = HashMap::with_max_entries(4 <
 #[map]
 pub static EMPTY_IPC: Array<[u64; ipc::WORDS]> = Array::with_max_entries(1, 0);
 
-/// Mappings that tests have made, by process and address.
+/// Mappings that tests have made, by process and thread, and address.
 #[map]
 static MAPPINGS: HashMap<[u64; 2], [u64; mapping::WORDS]> =
     HashMap::with_max_entries(64 << 10, BPF_F_NO_PREALLOC);
@@ -94,7 +94,7 @@ static MAPPINGS: HashMap<[u64; 2], [u64; mapping::WORDS]> =
 #[map]
 pub static EMPTY_MAPPING: Array<[u64; mapping::WORDS]> = Array::with_max_entries(1, 0);
 
-/// Where what was mapped is no more, by process and address; without ranges that a record in `MAPPINGS`
+/// Where what was mapped is no more, by process and thread, and address; without ranges that a record in `MAPPINGS`
 /// had for itself.
 #[map]
 pub static UNMAPPED: HashMap<[u64; 2], [u64; unmapped::WORDS]> =

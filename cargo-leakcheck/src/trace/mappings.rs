@@ -103,7 +103,8 @@ impl MapCalls {
     }
 }
 
+/// The keys of a process: its number and a thread's in the upper half, and an address.
 fn keys<V: aya::Pod>(table: &Table<[u64; 2], V>, process: Pid) -> impl Iterator<Item = [u64; 2]> {
     let process = u64::from(process.as_raw().cast_unsigned());
-    table.keys().into_iter().filter(move |key| key[0] == process)
+    table.keys().into_iter().filter(move |key| key[0] & 0xffff_ffff == process)
 }
