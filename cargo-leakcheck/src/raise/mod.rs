@@ -57,7 +57,10 @@ fn refusal(stderr: &[u8]) -> String {
 pub fn helper(arguments: &[OsString]) -> Option<Result<(), String>> {
     match arguments {
         [_, first, what] if first == installed::HELPER => Some(installed::help(what)),
-        _ if sys::is_secure() => Some(Err("this is for `cargo leakcheck` to be started by".into())),
+        _ if sys::is_secure() => {
+            Some(Err("this copy has capabilities, and does nothing but hand them on; call `cargo leakcheck`"
+                .into()))
+        }
         [_, first, what] if first == sudo::HELPER => Some(sudo::help(what)),
         _ => None,
     }

@@ -25,7 +25,8 @@ pub fn raise(launch: &Launch) -> Raised {
         command.args(["-n", "-P", "--"]).arg(&launch.executable).arg(HELPER).arg(what);
         command
     };
-    match sudo(CHECK.as_ref()).stdin(Stdio::null()).output() {
+    // What it says is looked at, and so is to be English.
+    match sudo(CHECK.as_ref()).env("LC_ALL", "C").stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => {}
         Ok(output) => {
             let refusal = refusal(&output.stderr);
@@ -67,7 +68,9 @@ pub fn help(what: &OsStr) -> Result<(), String> {
 pub fn asked_by() -> Result<(u32, u32), String> {
     let number = |variable: &str| -> Result<u32, String> {
         let value = std::env::var(variable).ok().and_then(|value| value.parse().ok());
-        value.ok_or_else(|| format!("{variable} is not set: this is for sudo to be started by"))
+        value.ok_or_else(|| {
+            format!("{variable} is not set: sudo has not started this; call `cargo leakcheck`")
+        })
     };
     match (number("SUDO_UID")?, number("SUDO_GID")?) {
         (0, _) => Err("the user is root already".into()),

@@ -48,8 +48,11 @@ pub fn seize(pid: Pid, options: Options) -> Result<(), Errno> {
     if user() == 0 {
         return seize();
     }
-    // With `kernel.yama.ptrace_scope=2` nothing else will do.
-    without(Capability::SysPtrace, seize).or_else(|_| seize())
+    match without(Capability::SysPtrace, seize) {
+        // With `kernel.yama.ptrace_scope=2` nothing else will do: then who administers the machine wants tracers to have it.
+        Err(Errno::EPERM) => seize(),
+        done => done,
+    }
 }
 
 fn request(request: libc::c_uint, pid: Pid, data: i32) -> Result<(), Errno> {

@@ -176,7 +176,7 @@ fn for_the_user_alone(workshop: &Workshop) -> Outcome {
     ] {
         let mut command = ready.user.command(program.as_str());
         command.args(args).env("SUDO_UID", "1").env("SUDO_GID", "1");
-        ended(command)?.expect(11, &["to be started by"])?;
+        ended(command)?.expect(11, &["hand them on; call `cargo leakcheck`"])?;
     }
     Ok(())
 }
