@@ -60,8 +60,14 @@ pub fn made(ctx: &RawTracePointContext) -> Option<()> {
         refusal.count(maker, process::LOST_FILES);
         return None;
     }
-    // SAFETY: the address is that of the running thread's own new object: nobody else changes its record.
-    describe(maker, unsafe { &mut *files().get(&address)? });
+    if let Some(record) = files().get(&address) {
+        // SAFETY: the address is that of the running thread's own new object: no other thread changes its record.
+        describe(maker, unsafe { &mut *record });
+    }
+    // The tracer sweeps out what it takes for another file's, which this record was until now.
+    if files().get(&address).is_none() {
+        maker.count(process::LOST_FILES, 1);
+    }
     Some(())
 }
 

@@ -186,7 +186,11 @@ impl Files {
             return;
         }
         self.made = 0;
-        let over = |record: &FileRecord| !is_followed(Pid::from_raw(record[file::MAKER] as u32 as i32));
+        // One without a maker is about to get one.
+        let over = |record: &FileRecord| match record[file::MAKER] as u32 as i32 {
+            0 => false,
+            maker => !is_followed(Pid::from_raw(maker)),
+        };
         for address in self.records.keys() {
             if !self.record(address).as_ref().is_some_and(over) {
                 continue;
