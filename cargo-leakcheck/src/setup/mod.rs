@@ -24,8 +24,8 @@ pub fn run(options: &SetupOptions) -> Result<Exit> {
                 .into(),
         ));
     }
-    let place = Place::of(user).directory;
-    let place = place.display();
+    let directory = Place::of(user).directory;
+    let place = directory.display();
     let refused = |reason| Error::Command { command: "cargo leakcheck setup".into(), reason };
     match options.action {
         SetupAction::Check => Ok(match Setup::look_up(&options.executable) {
@@ -55,7 +55,7 @@ pub fn run(options: &SetupOptions) -> Result<Exit> {
                 Setup::Refused(reason) => Err(refused(reason)),
             }
         }
-        SetupAction::Remove if !std::fs::exists(Place::of(user).directory).unwrap_or(true) => {
+        SetupAction::Remove if !std::fs::exists(&directory).unwrap_or(true) => {
             say(&format!("there is nothing to remove: {place} does not exist"));
             Ok(Exit::Clean)
         }

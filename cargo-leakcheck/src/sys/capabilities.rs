@@ -111,12 +111,12 @@ pub fn asleep<T>(work: impl FnOnce() -> T) -> T {
 
 fn with_effective<T>(wanted: Capabilities, work: impl FnOnce() -> T) -> T {
     let (effective, permitted) = (capabilities(), permitted());
-    // What is permitted may always be taken out of effect, and put back.
-    let set = |effective| set(effective, permitted, Capabilities::default());
-    let is_changed = wanted != effective && set(wanted).is_ok();
+    // What is permitted may always be taken out of effect, and put back. Nothing is to be inherited in any case.
+    let change = |to| set(to, permitted, Capabilities::default());
+    let is_changed = wanted != effective && change(wanted).is_ok();
     let result = work();
     if is_changed {
-        let _ = set(effective);
+        let _ = change(effective);
     }
     result
 }

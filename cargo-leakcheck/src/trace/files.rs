@@ -2,7 +2,7 @@
 //! while the tracepoint for that is attached, who has made them in a window.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use aya::maps::{Array, Map, MapData};
@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 
 use super::btf::{Btf, Parameter};
 use super::object::{Programs, check_tracepoint, load_other};
+use super::symbols::{self, SYMBOLS};
 use super::table::{Table, take};
 use crate::sys::{self, ProgramKind};
 
@@ -26,9 +27,6 @@ const TRACEPOINT: &str = "kmem_cache_alloc";
 
 /// The program there.
 const PROGRAM: &str = "make";
-
-/// Where the kernel's functions are.
-const SYMBOLS: &str = "/proc/kallsyms";
 
 /// The tables and programs.
 pub struct Files {
@@ -204,8 +202,7 @@ impl Files {
 }
 
 fn symbols() -> Result<impl BufRead, String> {
-    let file = std::fs::File::open(SYMBOLS).map_err(|error| format!("{SYMBOLS} cannot be read: {error}"))?;
-    Ok(BufReader::with_capacity(1 << 16, file))
+    symbols::lines().map_err(|error| format!("{SYMBOLS} cannot be read: {error}"))
 }
 
 /// Whether who reads `symbols` may know addresses: otherwise they are shown as zeros. Some that come first are zero.
@@ -232,8 +229,8 @@ fn read_places(types: &Btf<'_>) -> Result<[u64; places::WORDS], String> {
     Ok(words)
 }
 
-/// Start and size of functions of the kernel that are near each other, zeros for one that is not there. `symbols` are lines of
-/// `/proc/kallsyms` (`ADDRESS TYPE NAME`), sorted by address but for modules; making them takes the kernel tens of milliseconds.
+/// Start and size of functions of the kernel that are near each other, zeros for one that is not there. `symbols` are
+/// [`symbols::lines`].
 fn functions<const N: usize>(symbols: impl BufRead, names: [&str; N]) -> [[u64; 2]; N] {
     /// Lines that are read after the first of them.
     const NEAR: usize = 1000;

@@ -1,22 +1,29 @@
 //! Names of the kernel's functions, by `/proc/kallsyms`.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 
 /// Where the kernel's functions are.
-const SYMBOLS: &str = "/proc/kallsyms";
+pub const SYMBOLS: &str = "/proc/kallsyms";
+
+/// Lines `ADDRESS TYPE NAME`, behind which a module may be named, sorted by address but for modules. Making them takes the
+/// kernel some tens of milliseconds.
+///
+/// # Errors
+/// They cannot be read.
+pub fn lines() -> io::Result<impl BufRead> {
+    Ok(BufReader::with_capacity(1 << 16, std::fs::File::open(SYMBOLS)?))
+}
 
 /// Functions by where they start.
 #[derive(Debug, Default)]
 pub struct Symbols(Vec<(u64, Box<str>)>);
 
 impl Symbols {
-    /// Reads them; none where they cannot be read. It takes the kernel some tens of milliseconds.
+    /// Reads them; none where they cannot be read.
     pub fn read() -> Self {
-        let file = std::fs::File::open(SYMBOLS);
-        file.map(|file| Self::parse(BufReader::with_capacity(1 << 16, file))).unwrap_or_default()
+        lines().map(Self::parse).unwrap_or_default()
     }
 
-    /// Of lines `ADDRESS TYPE NAME`, behind which a module may be named.
     fn parse(lines: impl BufRead) -> Self {
         let function = |line: Vec<u8>| {
             let line = String::from_utf8(line).ok()?;

@@ -42,15 +42,15 @@ impl Follower<'_> {
         let weighs = trace.kernel_bytes == KernelBytes::IfLeft;
         let goes_on = !self.interrupted && !traced.interrupted;
         let frees = goes_on && !trace.free_stacks && misses_frees(&traced);
-        let wanted = Wanted::of(&traced);
+        let untold = Untold::of(&traced);
         let mut again = frees;
-        if wanted.descriptors || wanted.objects {
+        if untold.descriptors || untold.objects {
             // From here on it is written down for all: where one test leaves something, others do.
             self.steering.start_files();
             let files = self.steering.kernel().and_then(Kernel::files);
             if let Some(reason) = files.and_then(|files| files.as_ref().ok()?.refusal()) {
                 // Of objects only the line is not known.
-                if wanted.descriptors {
+                if untold.descriptors {
                     let reason = format!("it cannot be seen who has made them: {reason}");
                     traced.ran.memory.losses.push(Loss::Descriptors { reason });
                 }
@@ -60,7 +60,7 @@ impl Follower<'_> {
                 && (self.options.recorder != Recorder::Auto || again::reason(&traced).is_none())
             {
                 again = true;
-                if weighs && wanted.descriptors {
+                if weighs && untold.descriptors {
                     self.weigh();
                 }
             }
@@ -84,14 +84,14 @@ impl Follower<'_> {
 
 /// What only a second run can tell of what a test has left.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
+struct Untold {
     /// Who has made its descriptors. Without that there is no verdict on them.
     descriptors: bool,
     /// Where it has made its IPC objects.
     objects: bool,
 }
 
-impl Wanted {
+impl Untold {
     /// What it may leave does not matter: what is seen of it can only make it less.
     fn of(traced: &Traced) -> Self {
         let (test, memory) = (&traced.ran.test, &traced.ran.memory);
@@ -242,7 +242,7 @@ mod tests {
             let mut traced = left_open(Outcome::Passed, vec![]);
             traced.ran.memory.left.descriptors = descriptors(2, None);
             change(&mut traced);
-            Wanted::of(&traced).descriptors
+            Untold::of(&traced).descriptors
         };
         assert!(wanted(|_| {}));
         assert!(wanted(|it| it.ran.test.budget.fds = Some(1)));
@@ -260,9 +260,9 @@ mod tests {
         let mut traced = left_open(Outcome::Passed, vec![]);
         let (kind, name) = ("POSIX shared memory".into(), IpcName::Name("/1".into()));
         traced.ran.memory.left.ipc = vec![IpcObject { kind, name, bytes: None, call: None, stack: None }];
-        assert_eq!(Wanted::of(&traced), Wanted { descriptors: false, objects: true });
+        assert_eq!(Untold::of(&traced), Untold { descriptors: false, objects: true });
         traced.ran.test.judge.ipc = 1;
-        assert_eq!(Wanted::of(&traced), Wanted { descriptors: false, objects: false });
+        assert_eq!(Untold::of(&traced), Untold { descriptors: false, objects: false });
     }
 
     #[test]
