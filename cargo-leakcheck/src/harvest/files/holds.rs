@@ -6,6 +6,9 @@
 //! names that the file system keeps for all (`dentry`), and its inodes; routes. What several files lead to is
 //! counted once, for the one that leads there by the fewest steps, and among those for the first.
 //!
+//! Memory that the kernel does not clear has in it what was there before: words that lead to whatever has got those
+//! addresses since. So what is taken uncleared, and filled bit by bit, counts, but leads nowhere.
+//!
 //! The protocol part of a connection that was accepted may have been made for whoever was running when the network's
 //! packet came. So that of a socket counts whoever it was made for, and its protocol says how large it is.
 
@@ -25,6 +28,8 @@ pub struct Kernel<'a> {
     pub is_socket: &'a dyn Fn(u64) -> bool,
     /// Whether what is allocated there is shared by all.
     pub is_shared: &'a dyn Fn(u64) -> bool,
+    /// Whether what is allocated there is not cleared.
+    pub is_uncleared: &'a dyn Fn(u64) -> bool,
     /// The words of an object.
     pub words: &'a dyn Fn(u64, u64) -> Option<Vec<u64>>,
 }
@@ -66,6 +71,10 @@ pub fn bytes(files: &[u64], kernel: &Kernel<'_>) -> Vec<Option<u64>> {
                 continue;
             };
             if !found.insert(lead) {
+                continue;
+            }
+            if (kernel.is_uncleared)(object.site) {
+                held[number] = held[number].map(|bytes| bytes + object.bytes);
                 continue;
             }
             match kernel.look(lead, object) {
@@ -120,6 +129,7 @@ mod tests {
     const SOCKET: u64 = 0xc00;
     const FILE: u64 = 0xf00;
     const ROUTE: u64 = 0xd00;
+    const UNCLEARED: u64 = 0xe00;
 
     /// Files hold this, in a kernel of objects: address, site, words.
     fn held(files: &[u64], all: &[(u64, u64, &[u64])]) -> Vec<Option<u64>> {
@@ -159,6 +169,7 @@ mod tests {
                 is_file: &|site| site == FILE || site == SOCKET,
                 is_socket: &|file| all.iter().any(|(at, site, _)| (*at, *site) == (file, SOCKET)),
                 is_shared: &|site| site == ROUTE,
+                is_uncleared: &|site| site == UNCLEARED,
                 words: &words,
             },
         )
@@ -223,6 +234,18 @@ mod tests {
             (0x5000, 1, &[0]),
         ];
         assert_eq!(held(&[0x1000], &all), [Some(5 * 8)]);
+    }
+
+    #[test]
+    fn what_was_in_memory_before_leads_nowhere() {
+        let all: [(u64, u64, &[u64]); 4] = [
+            (0x1000, FILE, &[0, 0, 0, 0x2000, 0x3000]),
+            // Its words are of somebody who had this memory, and 0x4000 was somebody else's then.
+            (0x2000, UNCLEARED, &[0x4000, 0x3000]),
+            (0x3000, 1, &[0; 5]),
+            (0x4000, 1, &[0; 64]),
+        ];
+        assert_eq!(held(&[0x1000], &all), [Some((5 + 2 + 5) * 8)]);
     }
 
     #[test]

@@ -21,8 +21,11 @@ use crate::snapshot::{Loss, OfOthers};
 use crate::trace::{FileRecord, Files, Objects, Process, ProcessRecord, Steering};
 use compare::Compared;
 
-/// The kernel's function that allocates routes, which connections share.
-const ROUTES: &str = "dst_alloc";
+/// The kernel's functions that allocate what is no file's: routes, which connections share; the allocator's own notes of
+/// whose the objects of a slab are; what a thread has for all of its rings.
+const SHARED: [&str; 3] = ["dst_alloc", "alloc_slab_obj_exts", "io_uring_alloc_task_context"];
+/// Those that take memory which nobody clears: a ring's store of requests, which is empty at first, and the bytes of packets.
+const UNCLEARED: [&str; 2] = ["io_alloc_cache_init", "kmalloc_reserve"];
 
 /// What is lost where descriptors were not listed at the beginning of the window. A body that was never entered is a loss of
 /// its own.
@@ -161,7 +164,8 @@ impl<'a> Opened<'a> {
             self.by_file.iter().map(|(file, (numbers, _))| (numbers, *file)).collect();
         files.sort_unstable();
         let files: Vec<u64> = files.into_iter().map(|(_, file)| file).collect();
-        let symbols = objects.symbols();
+        let is_one_of =
+            |site, names: &[&str]| objects.symbols().function(site).is_some_and(|name| names.contains(&name));
         let held = holds::bytes(
             &files,
             &holds::Kernel {
@@ -172,7 +176,8 @@ impl<'a> Opened<'a> {
                     let numbers = self.by_file.get(&file).map(|(numbers, _)| numbers);
                     numbers.is_some_and(|numbers| describer.is_socket(numbers[0]))
                 },
-                is_shared: &|site| symbols.function(site) == Some(ROUTES),
+                is_shared: &|site| is_one_of(site, &SHARED),
+                is_uncleared: &|site| is_one_of(site, &UNCLEARED),
                 words: &|address, bytes| objects.words(address, bytes),
             },
         );
