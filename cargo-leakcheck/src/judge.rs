@@ -9,6 +9,7 @@
 //! 4. otherwise each limit that is exceeded is a reason for *leaks*, and without one the test is *clean*.
 
 mod attempts;
+mod counted;
 pub mod explain;
 mod left;
 mod noise;
@@ -19,35 +20,37 @@ mod tests;
 
 use crate::error::Exit;
 use crate::model::{
-    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Left, Measure, Outcome, Totals, Verdict, count,
+    Acceptance, Budget, CheckedTest, FindingKind, Judged, Measure, Outcome, Seen, Totals, Verdict, count,
 };
 use crate::options::{Count, JudgeOptions};
 use crate::snapshot::Loss;
 
 pub use attempts::decide;
+pub use counted::counts;
 
 /// Judges one test.
 ///
-/// `findings` come in the order they are to be reported in; those that are std's own doing are taken
-/// out before anything is summed. The verdict is made for every test that started; [`Judged::counts`]
-/// says whether it (incomplete or leaks) matters for the exit code. A test may be exempt as not passed
-/// and as `should_panic`: it counts when the options lift each exemption it has.
+/// Findings come in the order they are to be reported in; those that are std's own doing are taken
+/// out before anything is summed. Of the rest `accepted` says what does not count. The verdict is made for every test that
+/// started; [`Judged::counts`] says whether it (incomplete or leaks) matters for the exit code. A test may be exempt as not
+/// passed and as `should_panic`: it counts when the options lift each exemption it has.
 pub fn judge(
     budget: &Budget,
     outcome: &Outcome,
     should_panic: bool,
-    mut findings: Vec<Finding<Vec<Frame>>>,
-    mut left: Left<Vec<Frame>>,
-    mut losses: Vec<Loss>,
+    mut seen: Seen,
     options: &JudgeOptions,
+    accepted: &dyn Fn(&Seen) -> Acceptance,
 ) -> Judged {
-    findings.retain(|finding| !noise::is_symbolizer_cache(finding));
-    left.descriptors.iter_mut().for_each(|it| it.once = noise::is_once(it.stack.as_deref()));
-    left.mappings.iter_mut().for_each(|it| it.once = noise::is_once(it.stack.as_deref()));
-    if left::kernel_bytes(budget, options).is_some() && left.kernel_bytes().is_none() {
-        losses.push(Loss::KernelBytes);
+    seen.findings.retain(|finding| !noise::is_symbolizer_cache(finding));
+    seen.left.descriptors.iter_mut().for_each(|it| it.once = noise::is_once(it.stack.as_deref()));
+    seen.left.mappings.iter_mut().for_each(|it| it.once = noise::is_once(it.stack.as_deref()));
+    if left::kernel_bytes(budget, options).is_some() && seen.left.kernel_bytes().is_none() {
+        seen.losses.push(Loss::KernelBytes);
     }
-    let totals = totals(&findings);
+    let acceptance = accepted(&seen);
+    let Seen { findings, left, losses } = seen;
+    let totals = totals(findings.iter().map(|finding| (finding.kind, finding.measure)));
     let verdict = if let Outcome::NotStarted { reason } = outcome {
         Verdict::NotChecked(reason.clone())
     } else if let Some(reason) = &budget.ignore {
@@ -55,16 +58,17 @@ pub fn judge(
     } else if !losses.is_empty() {
         Verdict::Incomplete(losses.clone())
     } else {
-        let mut reasons = exceeded(budget, &totals, options.count);
-        reasons.extend(left::exceeded(budget, &left, options));
+        let counted = counted::findings(&findings, &acceptance);
+        let mut reasons = exceeded(budget, &self::totals(counted.iter().copied()), options.count);
+        reasons.extend(left::exceeded(budget, &left, &acceptance, options));
         if options.count_bad_frees {
-            reasons.extend(bad_frees(&findings));
+            reasons.extend(bad_frees(&counted));
         }
         if reasons.is_empty() { Verdict::Clean } else { Verdict::Leaks(reasons) }
     };
     let passed = *outcome == Outcome::Passed;
     let counts = (passed || options.count_failed) && (!should_panic || options.count_should_panic);
-    Judged { findings, totals, left, files: None, losses, verdict, attempts: None, counts }
+    Judged { findings, totals, left, files: None, losses, acceptance, verdict, attempts: None, counts }
 }
 
 /// Whether a test makes a run end otherwise than clean.
@@ -74,9 +78,10 @@ pub fn is_bad(test: &CheckedTest) -> bool {
 
 /// Judges a test once more, of which more is known.
 pub fn judge_again(test: &mut CheckedTest, options: &JudgeOptions) {
-    let Judged { findings, left, files, losses, .. } = test.memory.clone();
-    let (budget, panics) = (&test.test.budget, test.test.should_panic);
-    let judged = judge(budget, &test.outcome, panics, findings, left, losses, options);
+    let (budget, panics, memory) = (&test.test.budget, test.test.should_panic, &test.memory);
+    let accepted = |_: &Seen| memory.acceptance.clone();
+    let judged = judge(budget, &test.outcome, panics, memory.seen(), options, &accepted);
+    let files = test.memory.files.take();
     test.memory = Judged { files, ..judged };
 }
 
@@ -105,9 +110,9 @@ pub fn exit<'a>(tests: impl Iterator<Item = &'a CheckedTest>) -> Exit {
     }
 }
 
-fn totals(findings: &[Finding<Vec<Frame>>]) -> Totals {
+fn totals(findings: impl Iterator<Item = (FindingKind, Measure)>) -> Totals {
     let mut totals = Totals::default();
-    for Finding { kind, measure, .. } in findings {
+    for (kind, measure) in findings {
         let total = match kind {
             FindingKind::DefinitelyLost => &mut totals.definitely_lost,
             FindingKind::IndirectlyLost => &mut totals.indirectly_lost,
@@ -118,7 +123,7 @@ fn totals(findings: &[Finding<Vec<Frame>>]) -> Totals {
                 continue;
             }
         };
-        *total = *total + *measure;
+        *total = *total + measure;
     }
     totals
 }
@@ -206,11 +211,12 @@ fn over_blocks(limit: u64, measure: Measure, what: &str) -> Option<String> {
 }
 
 /// One reason for each kind of bad free there is.
-fn bad_frees(findings: &[Finding<Vec<Frame>>]) -> impl Iterator<Item = String> {
+fn bad_frees(findings: &[(FindingKind, Measure)]) -> impl Iterator<Item = String> {
     [(FindingKind::DoubleFree, "double free"), (FindingKind::UnknownFree, "unknown free")]
         .into_iter()
         .filter_map(|(kind, name)| {
-            let frees = findings.iter().filter(|f| f.kind == kind).map(|f| f.measure.blocks).sum();
+            let frees =
+                findings.iter().filter(|(it, _)| *it == kind).map(|(_, measure)| measure.blocks).sum();
             (frees > 0).then(|| count(frees, name))
         })
 }

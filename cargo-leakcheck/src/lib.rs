@@ -6,6 +6,7 @@ compile_error!(
     "cargo-leakcheck traces on Linux on x86_64 only so far: it has no eBPF object for other architectures"
 );
 
+pub mod accept;
 pub mod build;
 pub mod classify;
 pub mod cli;

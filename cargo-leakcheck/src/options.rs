@@ -1,6 +1,7 @@
 //! The resolved options of a run. Made once by `cli`; nothing below the command line sees a flag
 //! type or the environment.
 
+mod accept;
 mod report;
 mod setup;
 mod trace;
@@ -13,6 +14,7 @@ use camino::Utf8PathBuf;
 
 use crate::config::Layer;
 
+pub use accept::{AcceptOptions, Ratchet};
 pub use report::{Color, Github, ReportOptions, When};
 pub use setup::{SetupAction, SetupOptions};
 pub use trace::{KernelBytes, MAX_ENTRIES, MAX_TASKS, TraceOptions};
@@ -28,6 +30,8 @@ pub struct Options {
     pub trace: TraceOptions,
     /// How to judge.
     pub judge: JudgeOptions,
+    /// What does not count.
+    pub accept: AcceptOptions,
     /// How to report.
     pub report: ReportOptions,
     /// What else is to be taken into account.

@@ -1,11 +1,13 @@
 //! The pipeline: one stage after the other.
 
 mod analyse;
+mod baseline;
 mod begin;
 mod exec;
 mod job;
 mod merge;
 mod nextest;
+mod ratchet;
 mod retry;
 mod show;
 mod untested;
@@ -15,6 +17,7 @@ use std::collections::HashSet;
 use std::sync::{OnceLock, mpsc};
 use std::time::Instant;
 
+use crate::accept::Accepting;
 use crate::error::{Error, Exit, Result};
 use crate::model::{CheckedTest, NotChecked, OwnCode, Steered, count};
 use crate::options::{Action, Options, Raised, TraceOptions};
@@ -89,20 +92,22 @@ pub fn run(begun: Begun) -> Result<Exit> {
             _ => unreachable!("every other action has its own way"),
         };
         filters.settle(&config, &mut job.tests, options);
+        let accepting = Accepting::new(&options.accept, job.own.clone())?;
         let view = view(job.own.clone(), options);
         let directory = options.report.results.as_deref().filter(|_| !job.tests.is_empty());
         let results = directory.map(|directory| {
             let recorder = options.trace.recorder;
             report::results::Results::begin(directory, &job.tests, &job.targets, recorder, &view)
         });
-        Ok((kernel, job, view, results.transpose()?))
+        Ok((kernel, job, accepting, view, results.transpose()?))
     };
-    let (kernel, job, view, results) = match begin() {
+    let (kernel, job, accepting, view, results) = match begin() {
         Ok(begun) => begun,
         Err(error) => return Err(untested(error, files, options)),
     };
     let mut progress = Progress::new(options.report.color);
     let voice = Voice {
+        accepting,
         terminal: Terminal::new(view.clone()),
         stream: Stream::new(options.report.stream, view.clone()),
     };
@@ -115,8 +120,13 @@ pub fn run(begun: Begun) -> Result<Exit> {
     if trace.retries > 0 && failure.is_none() {
         failure = retry::retry(&mut run, &job, trace, options, &interrupts, &voice, &mut progress);
     }
+    let written = match failure {
+        None => baseline::ratchet(&mut run, &job, options),
+        Some(_) => Ok(String::new()),
+    };
     if !brief {
         show(&run, &view, options, &progress);
+        progress.print(written.as_deref().unwrap_or_default());
     } else {
         let details = voice.terminal.details(&run);
         progress.print(&details);
@@ -128,6 +138,7 @@ pub fn run(begun: Begun) -> Result<Exit> {
     files.write(&run, &view)?;
     results.map_or(Ok(()), |results| results.write(&run, &view))?;
     said?;
+    written?;
     // What stopped the run comes last: what had been found before is not lost.
     failure.map_or(Ok(run.exit), Err)
 }
@@ -158,8 +169,9 @@ fn annotate(run: &Run, view: &View, options: &Options, progress: &Progress) {
     }
 }
 
-/// Who is told of tests while they run.
+/// How tests are looked at as they end, and who is told of them while they run.
 struct Voice {
+    accepting: Accepting,
     terminal: Terminal,
     stream: Stream,
 }
@@ -172,7 +184,7 @@ fn check(
     trace: &TraceOptions,
     options: &Options,
     interrupts: &Interrupts,
-    Voice { terminal, stream }: &Voice,
+    Voice { accepting, terminal, stream }: &Voice,
     progress: &mut Progress,
 ) -> Result<(Run, Option<Error>)> {
     let brief = job.brief;
@@ -221,7 +233,7 @@ fn check(
                     event => drop(sender.send(event)),
                 })
             });
-            let own = &job.own;
+            let how = (&job.own, accepting);
             let failed = Cell::new(0);
             let finished = |test: &CheckedTest| {
                 say(progress, &terminal.finished(test));
@@ -232,7 +244,7 @@ fn check(
                 }
             };
             let weighing = |tests: usize| say(progress, &terminal.weighing(tests));
-            tests = analyse::analyse(receiver, symbolizer, own, options, &finished, &weighing, progress);
+            tests = analyse::analyse(receiver, symbolizer, how, options, &finished, &weighing, progress);
             tracer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         progress.finish();

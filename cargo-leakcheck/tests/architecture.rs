@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules, lowest first: each may use its own layer and those before it.
-const LAYERS: [&[&str]; 13] = [
+const LAYERS: [&[&str]; 14] = [
     &["config", "diagnostic", "error", "model", "options", "snapshot"],
     &["parallel", "references", "scratch", "sys"],
     &["build", "raise"],
@@ -13,6 +13,7 @@ const LAYERS: [&[&str]; 13] = [
     &["harvest", "trace"],
     &["classify"],
     &["symbolize"],
+    &["accept"],
     &["judge"],
     &["progress", "report"],
     &["doctor", "run", "setup"],

@@ -52,6 +52,9 @@ pub struct TestArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write down the leaks that are there, so that only new and grown ones fail tests
+    #[command(subcommand)]
+    Baseline(BaselineCommand),
     /// Say what the tool needs on this machine, what of it is there, and what mends the rest
     Doctor(DoctorArgs),
     /// Trace any program, Rust or not; as cargo's or nextest's runner, tests
@@ -69,6 +72,14 @@ pub enum Command {
     /// Work with reports
     #[command(subcommand)]
     Report(ReportCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BaselineCommand {
+    /// Run tests, and accept what they leak
+    Write(Box<TestArgs>),
+    /// Run tests, and accept no longer what they do not leak any more
+    Update(Box<TestArgs>),
 }
 
 /// What is built for, and where.
@@ -198,6 +209,12 @@ pub struct RunArgs {
     /// --max-fail 1
     #[arg(long, conflicts_with_all = ["retries", "max_fail"])]
     pub fail_fast: bool,
+    /// Leaks that are known, which do not count [default: .config/leakcheck-baseline.json in the workspace's root, if there is one]
+    #[arg(long, value_name = "PATH")]
+    pub baseline: Option<Utf8PathBuf>,
+    /// Count known leaks as all others
+    #[arg(long, conflicts_with = "baseline")]
+    pub no_baseline: bool,
     /// What the limits for bytes and blocks are for: what is lost, or all that is outstanding at exit [default: lost]
     #[arg(long, value_name = "lost|outstanding", hide_possible_values = true)]
     pub count: Option<CountArg>,

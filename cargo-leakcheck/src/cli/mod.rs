@@ -19,7 +19,7 @@ use camino::Utf8PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser as _};
 
-use self::args::{CargoArgs, Cli, Command, RunArgs, TestArgs};
+use self::args::{BaselineCommand, CargoArgs, Cli, Command, RunArgs, TestArgs};
 use self::build::build;
 use self::choices::WhenArg;
 use self::libtest::LibtestArgs;
@@ -28,14 +28,14 @@ use self::select_args::{MessageFormatArg, RunIgnoredArg, SelectArgs};
 use crate::config::apply;
 use crate::error::{Error, Result};
 use crate::options::{
-    Action, BuildOptions, Color, ConfigOptions, DoctorOptions, Environment, Github, Ignored, JudgeOptions,
-    Options, ReportOptions, Selection, SetupAction, SetupOptions, TraceOptions, When,
+    AcceptOptions, Action, BuildOptions, Color, ConfigOptions, DoctorOptions, Environment, Github, Ignored,
+    JudgeOptions, Options, Ratchet, ReportOptions, Selection, SetupAction, SetupOptions, TraceOptions, When,
 };
 use crate::plan::filterset::needs_dependencies;
 
 /// The commands that can be taken for a test's name.
-const COMMANDS: [&str; 8] =
-    ["doctor", "list", "exec", "nextest", "setup", "show-config", "show-env", "report"];
+const COMMANDS: [&str; 9] =
+    ["baseline", "doctor", "list", "exec", "nextest", "setup", "show-config", "show-env", "report"];
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -121,6 +121,18 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
                 )));
             }
             test(cli.test, surroundings, Action::Test)?
+        }
+        Some(Command::Baseline(command)) => {
+            let (how, args) = match command {
+                BaselineCommand::Write(args) => (Ratchet::Write, args),
+                BaselineCommand::Update(args) => (Ratchet::Update, args),
+            };
+            if args.run.no_baseline {
+                return Err(Error::Usage("--no-baseline leaves nothing to write".to_owned()));
+            }
+            let mut options = test(*args, surroundings, Action::Test)?;
+            options.accept.ratchet = Some(how);
+            options
         }
         Some(Command::Doctor(doctor)) => {
             return Ok(Request::Examine(Box::new(examine(doctor, surroundings))));
@@ -252,14 +264,15 @@ fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
 struct Shared {
     trace: TraceOptions,
     judge: JudgeOptions,
+    accept: AcceptOptions,
     report: ReportOptions,
     config: ConfigOptions,
 }
 
 impl Shared {
     fn with(self, action: Action, sudo: bool) -> Options {
-        let Self { trace, judge, report, config } = self;
-        Options { action, sudo, trace, judge, report, config }
+        let Self { trace, judge, accept, report, config } = self;
+        Options { action, sudo, trace, judge, accept, report, config }
     }
 }
 
@@ -287,7 +300,9 @@ fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Sha
     apply::trace(&config.given, &mut trace);
     apply::judge(&config.given, &mut judge);
     apply::report(&config.given, &mut report);
-    Shared { trace, judge, report, config }
+    let baseline = run.baseline.as_ref().map(|path| given::directory(surroundings).join(path));
+    let accept = AcceptOptions { baseline, no_baseline: run.no_baseline, ratchet: None };
+    Shared { trace, judge, accept, report, config }
 }
 
 /// The variables are those that GitHub documents as its default ones.

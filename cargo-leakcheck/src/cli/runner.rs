@@ -68,7 +68,8 @@ pub fn options(matches: &ArgMatches, surroundings: &Surroundings) -> Vec<String>
             let values = values.map(|value| value.to_string_lossy().into_owned());
             // The runner has another working directory.
             let place = |path| given::directory(surroundings).join(path).into_string();
-            options.extend(values.map(|value| if id == "config_file" { place(value) } else { value }));
+            let is_path = ["config_file", "baseline"].contains(&id);
+            options.extend(values.map(|value| if is_path { place(value) } else { value }));
         }
     }
     options

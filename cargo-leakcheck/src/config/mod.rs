@@ -168,6 +168,11 @@ impl Config {
         Self { overrides: Vec::new(), ..self }
     }
 
+    /// The root of the workspace that it is for, where one was found.
+    pub fn root(&self) -> Option<&Utf8Path> {
+        self.root.as_deref()
+    }
+
     /// The filters of the overrides.
     pub fn filters(&self) -> impl Iterator<Item = &str> {
         self.overrides.iter().map(|one| &*one.filter)

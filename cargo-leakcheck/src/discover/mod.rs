@@ -22,6 +22,17 @@ pub struct Discovered {
     pub tests: Tests,
 }
 
+impl Discovered {
+    /// The names of its tests.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let (cases, unit) = match &self.tests {
+            Tests::Libtest(cases) | Tests::Protocol(cases) => (cases.as_slice(), None),
+            Tests::Unit { .. } => (&[][..], Some(self.binary.target.as_str())),
+        };
+        cases.iter().map(|case| case.name.as_str()).chain(unit)
+    }
+}
+
 /// The tests of a binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tests {

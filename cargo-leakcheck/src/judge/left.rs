@@ -1,20 +1,27 @@
 //! Limits for what was left in the kernel.
 
-use crate::model::{Budget, Frame, Left, count};
+use super::counted::less;
+use crate::model::{Acceptance, Budget, Frame, Item, Left, Measure, count};
 use crate::options::JudgeOptions;
 
 /// One reason for each limit that is exceeded. The test's own limit comes before that for all; without any
-/// nobody is to judge. Descriptors and mappings that one-time initializers keep do not count.
+/// nobody is to judge. Descriptors and mappings that one-time initializers keep do not count, nor does what is accepted.
 pub(super) fn exceeded(
     budget: &Budget,
     left: &Left<Vec<Frame>>,
+    acceptance: &Acceptance,
     options: &JudgeOptions,
 ) -> impl Iterator<Item = String> {
     let Left { descriptors, ipc, children, threads, timers: _, totals: _, mappings } = left;
-    let open = descriptors.iter().filter(|descriptor| !descriptor.once);
-    let open: usize = open.map(|descriptor| descriptor.numbers.len()).sum();
-    let over = |limit: Option<u64>, number: usize, noun, what: &str| {
-        let (limit, number) = (limit?, number as u64);
+    let counted = |item: Item, bytes: u64, blocks: u64| less(Measure { bytes, blocks }, acceptance.of(item));
+    let open = descriptors.iter().enumerate().filter(|(_, descriptor)| !descriptor.once);
+    let open = open.map(|(place, it)| counted(Item::Descriptor(place), 0, it.numbers.len() as u64).blocks);
+    let open: u64 = open.sum();
+    let number = |of: usize, item: fn(usize) -> Item| -> u64 {
+        (0..of).map(|place| counted(item(place), 0, 1).blocks).sum()
+    };
+    let over = |limit: Option<u64>, number: u64, noun, what: &str| {
+        let limit = limit?;
         (number > limit).then(|| format!("{} {what} (budget {limit})", count(number, noun)))
     };
     let held = left.kernel_bytes().filter(|_| open > 0);
@@ -23,21 +30,27 @@ pub(super) fn exceeded(
         |bytes| format!("left open, holding {bytes} B in the kernel"),
     );
     let too_much = kernel_bytes(budget, options).zip(held).filter(|(limit, held)| held > limit);
-    let mapped = mappings.iter().filter(|mapping| !mapping.once);
-    let (bytes, number) = mapped.fold((0, 0), |sum, it| (sum.0 + it.bytes, sum.1 + it.count));
+    let mapped = mappings.iter().enumerate().filter(|(_, mapping)| !mapping.once);
+    let mapped = mapped.map(|(place, it)| counted(Item::Mapping(place), it.bytes, it.count));
+    let Measure { bytes, blocks: mapped } = mapped.sum();
     let over_bytes = |limit: Option<u64>| {
         let limit = limit.filter(|limit| bytes > *limit)?;
-        Some(format!("{bytes} B left mapped in {} (budget {limit} B)", count(number, "mapping")))
+        Some(format!("{bytes} B left mapped in {} (budget {limit} B)", count(mapped, "mapping")))
     };
     let reasons = [
         over(budget.fds.or(options.fds), open, "descriptor", &what),
         too_much.map(|(limit, held)| {
-            let descriptors = count(open as u64, "descriptor");
+            let descriptors = count(open, "descriptor");
             format!("{held} B held in the kernel by {descriptors} (budget {limit} B)")
         }),
-        over(budget.ipc.or(Some(options.ipc)), ipc.len(), "IPC object", "left"),
-        over(budget.children.or(options.children), children.len(), "child", "left"),
-        over(budget.threads.or(options.threads), threads.len(), "thread", "left running"),
+        over(budget.ipc.or(Some(options.ipc)), number(ipc.len(), Item::Ipc), "IPC object", "left"),
+        over(budget.children.or(options.children), number(children.len(), Item::Child), "child", "left"),
+        over(
+            budget.threads.or(options.threads),
+            number(threads.len(), Item::Thread),
+            "thread",
+            "left running",
+        ),
         over_bytes(budget.mapped_bytes.or(options.mapped_bytes)),
     ];
     reasons.into_iter().flatten()

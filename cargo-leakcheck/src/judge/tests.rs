@@ -3,10 +3,15 @@ use std::time::Duration;
 
 use super::*;
 use crate::model::FindingKind::*;
-use crate::model::{Output, PlannedTest, RecordedBy, Stdio, TargetKind, TestBinary, TestName, Window};
+use crate::model::{
+    Finding, Frame, Left, Output, PlannedTest, RecordedBy, Stdio, TargetKind, TestBinary, TestName, Window,
+};
 
 mod counted;
+mod exits;
 mod left;
+
+pub(super) use exits::checked;
 
 const OPTIONS: JudgeOptions = JudgeOptions {
     count: Count::Lost,
@@ -21,6 +26,10 @@ const OPTIONS: JudgeOptions = JudgeOptions {
     mapped_bytes: None,
 };
 const OUTSTANDING: JudgeOptions = JudgeOptions { count: Count::Outstanding, ..OPTIONS };
+
+fn nothing(_: &Seen) -> Acceptance {
+    Acceptance::default()
+}
 
 fn none() -> Budget {
     Budget::default()
@@ -40,7 +49,15 @@ fn findings(list: &[(FindingKind, u64, u64)]) -> Vec<Finding<Vec<Frame>>> {
 }
 
 fn verdict(budget: &Budget, found: &[(FindingKind, u64, u64)], options: &JudgeOptions) -> Verdict {
-    judge(budget, &Outcome::Passed, false, findings(found), Left::default(), Vec::new(), options).verdict
+    judge(
+        budget,
+        &Outcome::Passed,
+        false,
+        Seen { findings: findings(found), left: Left::default(), losses: Vec::new() },
+        options,
+        &nothing,
+    )
+    .verdict
 }
 
 /// Judges a passed test; no reason is a clean verdict.
@@ -174,7 +191,10 @@ fn totals_are_sums_by_kind() {
         still_reachable: measure(48, 9),
         bad_frees: 13,
     };
-    assert_eq!(totals(&findings(&found)), expected);
+    assert_eq!(
+        totals(found.iter().map(|&(kind, bytes, blocks)| (kind, Measure { bytes, blocks }))),
+        expected
+    );
 }
 
 #[test]
@@ -193,8 +213,14 @@ fn what_is_not_judged() {
         (ignore, not_started, vec![], not_checked("no such file")),
     ];
     for (budget, outcome, losses, expected) in cases {
-        let judged =
-            judge(&budget, &outcome, false, findings(&leak), Left::default(), losses.clone(), &OPTIONS);
+        let judged = judge(
+            &budget,
+            &outcome,
+            false,
+            Seen { findings: findings(&leak), left: Left::default(), losses: losses.clone() },
+            &OPTIONS,
+            &nothing,
+        );
         assert_eq!(judged.verdict, expected);
         assert_eq!(judged.losses, losses);
         assert_eq!(judged.findings, findings(&leak), "findings are shown all the same");
@@ -218,83 +244,17 @@ fn leaks_of_a_test_that_did_not_simply_pass_count_on_demand() {
     for (outcome, should_panic, expected) in cases {
         for (options, counts) in [OPTIONS, failed, panic, both].iter().zip(expected) {
             let found = findings(&[(DefinitelyLost, 1, 1)]);
-            let judged = judge(&none(), &outcome, should_panic, found, Left::default(), Vec::new(), options);
+            let judged = judge(
+                &none(),
+                &outcome,
+                should_panic,
+                Seen { findings: found, left: Left::default(), losses: Vec::new() },
+                options,
+                &nothing,
+            );
             assert_eq!(judged.counts, counts, "{outcome:?} {should_panic} {options:?}");
             assert!(matches!(judged.verdict, Verdict::Leaks(_)), "the verdict is made all the same");
         }
-    }
-}
-
-pub(super) fn checked(outcome: Outcome, verdict: Verdict, counts: bool) -> CheckedTest {
-    let binary = TestBinary {
-        package: "p".to_owned(),
-        target: "p".to_owned(),
-        kind: TargetKind::Lib,
-        path: "/p".into(),
-        directory: "/".into(),
-        environment: Vec::new(),
-    };
-    let test = PlannedTest {
-        binary: Arc::new(binary),
-        name: TestName::Listed("t".to_owned()),
-        arguments: Vec::new(),
-        window: Window::TestBody,
-        budget: none(),
-        should_panic: false,
-        stdio: Stdio::Captured,
-        attempt: 1,
-        judge: crate::options::JudgeOptions::default(),
-        policy: None,
-    };
-    let (totals, losses) = (Totals::default(), Vec::new());
-    let left = Left::default();
-    let memory =
-        Judged { findings: Vec::new(), totals, left, files: None, losses, verdict, attempts: None, counts };
-    let (duration, output) = (Duration::ZERO, Output::default());
-    CheckedTest {
-        test,
-        outcome,
-        duration,
-        output,
-        recorded_by: Some(RecordedBy::Ledger),
-        allocators: Vec::new(),
-        memory,
-    }
-}
-
-#[test]
-fn the_worst_wins() {
-    let clean = checked(Outcome::Passed, Verdict::Clean, true);
-    let ignored = checked(Outcome::Passed, Verdict::NotChecked("why".to_owned()), true);
-    let leaks = checked(Outcome::Passed, Verdict::Leaks(vec!["1 B".to_owned()]), true);
-    let leaks_uncounted = checked(Outcome::Passed, Verdict::Leaks(vec!["1 B".to_owned()]), false);
-    let failed = checked(Outcome::Failed { code: 101 }, Verdict::Clean, false);
-    let failed_leaks = checked(Outcome::TimedOut, Verdict::Leaks(vec!["1 B".to_owned()]), true);
-    let failed_incomplete =
-        checked(Outcome::Failed { code: 1 }, Verdict::Incomplete(vec![Loss::NoBody]), false);
-    let incomplete = checked(Outcome::Passed, Verdict::Incomplete(vec![Loss::Exec]), true);
-    let not_started = checked(
-        Outcome::NotStarted { reason: "why".to_owned() },
-        Verdict::NotChecked("why".to_owned()),
-        false,
-    );
-    let cases: [(&[&CheckedTest], _); _] = [
-        (&[], Exit::NothingRan),
-        (&[&clean], Exit::Clean),
-        (&[&ignored], Exit::Clean),
-        (&[&leaks_uncounted], Exit::Clean),
-        (&[&clean, &leaks], Exit::Leaks),
-        (&[&failed, &clean], Exit::Failed),
-        (&[&not_started], Exit::Failed),
-        (&[&failed, &leaks_uncounted], Exit::Failed),
-        (&[&failed_incomplete], Exit::Failed),
-        (&[&failed, &clean, &leaks], Exit::FailedAndLeaks),
-        (&[&failed_leaks], Exit::FailedAndLeaks),
-        (&[&incomplete, &clean], Exit::Incomplete),
-        (&[&failed, &incomplete, &leaks], Exit::Incomplete),
-    ];
-    for (index, (tests, expected)) in cases.into_iter().enumerate() {
-        assert_eq!(exit(tests.iter().copied()), expected, "case {index}");
     }
 }
 
@@ -304,8 +264,14 @@ fn runtime_noise_is_taken_out_before_anything_is_summed() {
         let mut found = findings(&[(kind, 34_600_000, 45_380), (StillReachable, 8, 1)]);
         let function = Some("std::backtrace_rs::symbolize::gimli::resolve".to_owned());
         found[0].stack = Some(vec![Frame { function, ..Frame::default() }]);
-        let judged =
-            judge(&none(), &Outcome::Passed, false, found, Left::default(), Vec::new(), &OUTSTANDING);
+        let judged = judge(
+            &none(),
+            &Outcome::Passed,
+            false,
+            Seen { findings: found, left: Left::default(), losses: Vec::new() },
+            &OUTSTANDING,
+            &nothing,
+        );
         assert_eq!(judged.findings, findings(&[(StillReachable, 8, 1)]));
         assert_eq!(judged.totals.still_reachable, Measure { bytes: 8, blocks: 1 });
         let reasons = vec!["8 B outstanding in 1 block (budget 0 B)".to_owned()];

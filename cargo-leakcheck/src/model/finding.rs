@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Left, LeftFiles, Measure, Ran};
+use super::{Acceptance, Left, LeftFiles, Measure, Ran, Seen};
 use crate::snapshot::{Before, Loss};
 
 /// What is wrong with some blocks. The words are those of `ARCHITECTURE.md`.
@@ -91,12 +91,22 @@ pub struct Judged {
     pub files: Option<LeftFiles>,
     /// What was not seen.
     pub losses: Vec<Loss>,
+    /// What of it is accepted.
+    pub acceptance: Acceptance,
     /// The verdict on what was seen.
     pub verdict: Verdict,
     /// How the attempts at the test came out, where it was run more than once.
     pub attempts: Option<Attempts>,
     /// Whether the verdict counts for the exit code (a failed test's leaks do not, by default).
     pub counts: bool,
+}
+
+impl Judged {
+    /// What was seen of it, to be judged again.
+    pub fn seen(&self) -> Seen {
+        let (findings, left, losses) = (self.findings.clone(), self.left.clone(), self.losses.clone());
+        Seen { findings, left, losses }
+    }
 }
 
 /// How the attempts at one test came out.

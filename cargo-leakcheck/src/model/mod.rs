@@ -1,5 +1,6 @@
 //! The types that pass between stages. Plain data: no stage's logic lives here.
 
+mod accepted;
 mod allocators;
 mod budget;
 mod descriptor;
@@ -15,6 +16,7 @@ mod test;
 mod totals;
 mod words;
 
+pub use accepted::{Acceptance, Accepted, By, Compared, Item, LEAKS, Leak, Seen};
 pub use allocators::{ALLOCATORS, KnownAllocator};
 pub use budget::{Budget, Measure};
 pub use descriptor::Descriptor;

@@ -74,6 +74,11 @@ pub struct PlannedTest {
 }
 
 impl PlannedTest {
+    /// What no other test of the workspace is called: its binary and its name.
+    pub fn id(&self) -> String {
+        format!("{} {}", self.binary.id(), self.name.as_str())
+    }
+
     /// Whether it is a program of the user's own choice, which has no directory of its own, and may do something
     /// that it must not do twice.
     pub fn is_program(&self) -> bool {

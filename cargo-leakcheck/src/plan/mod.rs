@@ -8,7 +8,7 @@ mod partition;
 mod program;
 pub mod targets;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 
 use crate::discover::{Discovered, TestCase, Tests};
@@ -28,6 +28,8 @@ pub type Accepts<'a> = dyn Fn(&TestBinary, &str) -> bool + 'a;
 pub struct Plan {
     /// The tests, by binary and then by name.
     pub tests: Vec<PlannedTest>,
+    /// All tests of the binaries that were looked at, whether they were selected or not, as [`PlannedTest::id`] has them.
+    pub all: BTreeSet<String>,
     /// The binaries that were looked at.
     pub targets: Vec<Target>,
     /// What the user should know about how they run.
@@ -72,6 +74,7 @@ fn add(
 ) -> Result<()> {
     let Discovered { binary, tests } = found;
     let id = binary.id();
+    plan.all.extend(found.names().map(|name| format!("{id} {name}")));
     let selects = |name: &str, ignored| selects(selection, name, ignored) && accepts(binary, name);
     let (cases, window) = match tests {
         Tests::Libtest(cases) => (cases, Window::TestBody),

@@ -1,10 +1,12 @@
 //! Findings as annotated text: what and how much, the source line, the call stack.
 
+use std::borrow::Cow;
+
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use super::excerpt::Sources;
-use super::{View, descriptors, ipc, left, mapped, stack, text, totals};
-use crate::model::{CheckedTest, Finding, FindingKind, Frame, Measure};
+use super::{View, accepted, descriptors, ipc, left, mapped, stack, text, totals};
+use crate::model::{CheckedTest, Finding, FindingKind, Frame, Item, Measure};
 use crate::options::Count;
 use crate::snapshot::Before;
 use crate::symbolize::site;
@@ -16,12 +18,15 @@ const MAX_SHOWN: usize = 20;
 /// The findings of a test as text, largest first, the descriptors, IPC objects, processes, threads
 /// and mappings it left; empty when there is nothing to show.
 pub(super) fn render(test: &CheckedTest, view: &View, sources: &Sources, styled: bool) -> String {
-    let all: Vec<_> = test.memory.findings.iter().filter(|finding| is_shown(finding, test, view)).collect();
+    let counted = if view.full_stacks { Cow::Borrowed(test) } else { accepted::counted(test) };
+    let test = &*counted;
+    let all = test.memory.findings.iter().enumerate().filter(|(_, finding)| is_shown(finding, test, view));
+    let all: Vec<_> = all.collect();
     let shown = if view.full_stacks { all.len() } else { all.len().min(MAX_SHOWN) };
     let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
     let mut parts: Vec<String> =
-        all[..shown].iter().map(|finding| render_one(finding, view, sources, &renderer)).collect();
-    let rest: Measure = all[shown..].iter().map(|finding| finding.measure).sum();
+        all[..shown].iter().map(|(place, _)| render_one(test, *place, view, sources, &renderer)).collect();
+    let rest: Measure = all[shown..].iter().map(|(_, finding)| finding.measure).sum();
     if shown < all.len() {
         let more = text::count((all.len() - shown) as u64, "smaller finding");
         parts.push(format!(
@@ -55,13 +60,20 @@ pub(super) fn is_shown(finding: &Finding<Vec<Frame>>, test: &CheckedTest, view: 
     }
 }
 
-fn render_one(finding: &Finding<Vec<Frame>>, view: &View, sources: &Sources, renderer: &Renderer) -> String {
+fn render_one(
+    test: &CheckedTest,
+    place: usize,
+    view: &View,
+    sources: &Sources,
+    renderer: &Renderer,
+) -> String {
+    let finding = &test.memory.findings[place];
     let level = match finding.kind {
         FindingKind::DefinitelyLost | FindingKind::IndirectlyLost => Level::ERROR,
         FindingKind::StillReachable => Level::NOTE,
         _ => Level::WARNING,
     };
-    let title = title(finding);
+    let title = title(finding) + &accepted::mark(test, Item::Finding(place));
     let title = level.with_name(text::kind(finding.kind)).primary_title(title.as_str());
     let frames = finding.stack.as_deref().unwrap_or_default();
     let site = site(frames, &view.own);

@@ -1,5 +1,6 @@
 //! The JSON document. Its shape is public and described by `report.schema.json`.
 
+mod accepted;
 mod kernel;
 mod limits;
 mod read;
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use super::{Format, Run, Summary, View, targets};
 use crate::model::{
-    Attempts, CheckedTest, Finding, FindingKind, Frame, LeftFiles, Measure, Outcome, Verdict,
+    Attempts, CheckedTest, Compared, Finding, FindingKind, Frame, LeftFiles, Measure, Outcome, Verdict,
 };
 use crate::model::{NotChecked, RecordedBy};
 use crate::snapshot::Loss;
@@ -95,6 +96,10 @@ pub(super) struct Test<'a> {
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Attempts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    baseline: Option<Compared>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    accepted: Vec<accepted::Row>,
     duration_ns: u64,
     recorder: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,6 +199,8 @@ pub(super) fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         counts: memory.counts,
         attempt: test.attempt,
         attempts: memory.attempts,
+        baseline: memory.acceptance.baseline,
+        accepted: accepted::rows(&memory.acceptance),
         duration_ns: nanoseconds(*duration),
         recorder: recorded_by.as_ref().map(RecordedBy::name),
         recorder_reason: recorded_by.as_ref().and_then(RecordedBy::because),

@@ -1,6 +1,7 @@
 //! Results for people and machines. A report format is one function that turns the results into
 //! bytes; files are opened before the work starts and written once at its end.
 
+mod accepted;
 mod descriptors;
 mod excerpt;
 mod files;
@@ -19,14 +20,14 @@ mod stream;
 mod targets;
 mod terminal;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod text;
 mod totals;
 
 use std::time::Duration;
 
 use crate::error::Exit;
-use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
+use crate::model::{CheckedTest, Compared, NotChecked, Outcome, Verdict};
 use crate::model::{OwnCode, Steered, Target};
 use crate::options::{Count, Recorder};
 pub use files::{Files, open};
@@ -93,6 +94,9 @@ pub struct Summary {
     pub incomplete: usize,
     /// Tests whose memory was not judged, and all that did not run.
     pub not_checked: usize,
+    /// How the leaks compare with the baseline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Compared>,
 }
 
 impl Run {
@@ -111,6 +115,15 @@ impl Run {
         }
     }
 
+    /// How all tests that were compared with the baseline compare with it; none where there is none.
+    pub fn compared(&self) -> Option<Compared> {
+        let mut all = None;
+        for compared in self.tests.iter().filter_map(|test| test.memory.acceptance.baseline) {
+            *all.get_or_insert_with(Compared::default) += compared;
+        }
+        all
+    }
+
     /// Counts.
     pub fn summary(&self) -> Summary {
         let count = |is: &dyn Fn(&CheckedTest) -> bool| self.tests.iter().filter(|test| is(test)).count();
@@ -124,6 +137,7 @@ impl Run {
             failed: count(&|test| test.outcome != Outcome::Passed),
             incomplete: count(&|test| matches!(test.memory.verdict, Verdict::Incomplete(_))),
             not_checked: not_judged + self.not_checked.len(),
+            baseline: self.compared(),
         }
     }
 }

@@ -13,7 +13,8 @@ use super::{Format as _, Json, Run, View, read};
 use crate::error::{Error, Exit, Result};
 use crate::judge;
 use crate::model::{
-    CheckedTest, Judged, Left, NotChecked, Outcome, Output, PlannedTest, Steered, Target, Totals, Verdict,
+    Acceptance, CheckedTest, Judged, Left, NotChecked, Outcome, Output, PlannedTest, Steered, Target, Totals,
+    Verdict,
 };
 use crate::options::Recorder;
 use crate::snapshot::Loss;
@@ -95,6 +96,7 @@ fn unfinished(test: &PlannedTest) -> CheckedTest {
         totals: Totals::default(),
         left: Left::default(),
         files: None,
+        acceptance: Acceptance::default(),
         losses: losses.clone(),
         verdict: Verdict::Incomplete(losses),
         attempts: None,

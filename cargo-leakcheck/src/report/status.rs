@@ -2,8 +2,8 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{View, descriptors, left, mapped, text};
-use crate::model::{CheckedTest, FindingKind, Measure, Outcome, Verdict};
+use super::{View, accepted, descriptors, left, mapped, text};
+use crate::model::{CheckedTest, Compared, FindingKind, Measure, Outcome, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 const RED: Style = AnsiColor::Red.on_default().bold();
@@ -72,11 +72,16 @@ pub(super) fn status(test: &CheckedTest, view: &View) -> Status {
 
 /// What is reported without being judged: `(10000 B still reachable)`.
 fn aside(test: &CheckedTest, view: &View) -> String {
+    let compared = test.memory.acceptance.baseline.filter(|compared| *compared != Compared::default());
+    let counted = accepted::counted(test);
+    let test = &*counted;
     let totals = &test.memory.totals;
     let some = |measure: Measure, kind| {
         (measure.blocks > 0).then(|| format!("{} B {}", measure.bytes, text::kind(kind)))
     };
-    let lost = totals.definitely_lost + totals.indirectly_lost;
+    let is_lost = |kind| matches!(kind, FindingKind::DefinitelyLost | FindingKind::IndirectlyLost);
+    let lost = test.memory.findings.iter().filter(|finding| is_lost(finding.kind));
+    let lost: Measure = lost.map(|finding| finding.measure).sum();
     let within = matches!(test.memory.verdict, Verdict::Clean) && lost.blocks > 0;
     let number = |once: bool| -> u64 {
         let of = test.memory.left.descriptors.iter().filter(|descriptor| descriptor.once == once);
@@ -91,6 +96,7 @@ fn aside(test: &CheckedTest, view: &View) -> String {
     let ipc = test.memory.left.ipc.len() as u64;
     let ipc_within = matches!(test.memory.verdict, Verdict::Clean) && ipc > 0;
     let parts: Vec<String> = [
+        compared.map(accepted::compared),
         open,
         (kept > 0).then(|| format!("{} kept by one-time initializers", text::count(kept, "descriptor"))),
         ipc_within.then(|| format!("{} left, within the budget", text::count(ipc, "IPC object"))),

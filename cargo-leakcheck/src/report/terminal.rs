@@ -9,7 +9,7 @@ use camino::Utf8Path;
 
 use super::excerpt::Sources;
 use super::status::{Status, status};
-use super::{Run, View, files_left, findings, targets, text};
+use super::{Run, View, accepted, files_left, findings, targets, text};
 use crate::model::{CheckedTest, NotChecked, Outcome, OwnCode, Stdio, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -118,6 +118,11 @@ impl Terminal {
             4 | 10 => YELLOW,
             _ => RED,
         };
+        if let Some(compared) = summary.baseline {
+            let mends =
+                if compared.fixed > 0 { " (`cargo leakcheck baseline update` takes it out)" } else { "" };
+            shown += &format!("{} {}{mends}\n", word("Baseline", style), accepted::compared(compared));
+        }
         let tests = text::count(summary.tests as u64, "test");
         let clean = summary.clean;
         shown += &format!("{} {} {tests} run: {clean} clean", word("Summary", style), seconds(run.duration));

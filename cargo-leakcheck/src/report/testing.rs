@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Run, View};
 use crate::error::Exit;
-use crate::model::OwnCode;
+use crate::model::{Acceptance, OwnCode};
 use crate::model::{
     Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Left, Measure, Outcome, Output, PlannedTest,
     RecordedBy, Stdio, Steered, TargetKind, TestBinary, TestName, Totals, Verdict, Window,
@@ -53,6 +53,7 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
             totals: Totals::default(),
             left: Left::default(),
             files: None,
+            acceptance: Acceptance::default(),
             losses,
             verdict,
             attempts: None,

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use crate::accept::Accepting;
 use crate::judge::weigh;
-use crate::model::{CheckedTest, Finding, Frame, Judged, Left, OwnCode, PlannedTest, Ran, TestName};
+use crate::model::{CheckedTest, Finding, Judged, OwnCode, PlannedTest, Ran, Seen, TestName};
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::snapshot::{Loss, Snapshot};
@@ -17,7 +18,7 @@ use crate::{classify, judge, sys};
 pub fn analyse(
     receiver: mpsc::Receiver<Event>,
     mut symbolizer: Symbolizer,
-    own: &OwnCode,
+    (own, accepting): (&OwnCode, &Accepting),
     options: &Options,
     finished: &dyn Fn(&CheckedTest),
     weighing: &dyn Fn(usize),
@@ -30,7 +31,7 @@ pub fn analyse(
             Event::Finished(traced) | Event::Weighed(traced) if traced.interrupted => {}
             Event::Finished(traced) => {
                 let number = traced.number;
-                let test = examine(*traced, &mut symbolizer, own, options, progress);
+                let test = examine(*traced, &mut symbolizer, (own, accepting), options, progress);
                 finished(&test);
                 progress.advance();
                 checked.push((number, test));
@@ -65,7 +66,7 @@ pub fn analyse(
 fn examine(
     traced: Traced,
     symbolizer: &mut Symbolizer,
-    own: &OwnCode,
+    (own, accepting): (&OwnCode, &Accepting),
     options: &Options,
     progress: &Progress,
 ) -> CheckedTest {
@@ -73,7 +74,7 @@ fn examine(
     let Ran { mut test, outcome, duration, output, recorded_by, allocators, mut memory } = traced.ran;
     test.should_panic |= is_should_panic(&test, &output.stdout);
     let files = memory.files.take();
-    let Explained { mut findings, mut left, mut losses } = explain(memory, symbolizer, options, progress);
+    let Seen { mut findings, mut left, mut losses } = explain(memory, symbolizer, options, progress);
     let second = second.map(|second| (second.ran.memory, second.children));
     let mut frees = Vec::new();
     let children = second.map(|(memory, children)| {
@@ -100,24 +101,20 @@ fn examine(
     findings.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
     let how = test.judging();
     let panics = test.should_panic;
-    let memory = judge::judge(&test.budget, &outcome, panics, findings, left, losses, &how);
+    let accepted = |seen: &Seen| accepting.of(&test, seen, &|leak| judge::counts(&test.budget, &how, leak));
+    let seen = Seen { findings, left, losses };
+    let memory = judge::judge(&test.budget, &outcome, panics, seen, &how, &accepted);
     let memory = Judged { files, ..memory };
     Ran { test, outcome, duration, output, recorded_by, allocators, memory }
 }
 
 /// What is known of one process.
-struct Explained {
-    findings: Vec<Finding<Vec<Frame>>>,
-    left: Left<Vec<Frame>>,
-    losses: Vec<Loss>,
-}
-
 fn explain(
     mut snapshot: Snapshot,
     symbolizer: &mut Symbolizer,
     options: &Options,
     progress: &Progress,
-) -> Explained {
+) -> Seen {
     let start = Instant::now();
     let findings = classify::classify(&snapshot);
     // The large part of it, which nobody needs any more.
@@ -127,7 +124,7 @@ fn explain(
     }
     let left = symbolizer.explain_left(&snapshot);
     let findings = symbolizer.explain(&snapshot, findings);
-    Explained { findings, left, losses: snapshot.losses }
+    Seen { findings, left, losses: snapshot.losses }
 }
 
 /// How long a leak check took, in microseconds, and the most memory that the tool has had so far.

@@ -1,6 +1,7 @@
 //! What comes before a run: what is configured, and which program `exec` is to start.
 
 use super::exec;
+use crate::accept::baseline;
 use crate::config::{Config, Key};
 use crate::error::Result;
 use crate::options::{Action, KernelBytes, Options, When};
@@ -31,10 +32,12 @@ impl Begun {
             _ => None,
         };
         let config = Config::load(&options.config)?;
-        let config = match &called {
-            Some(Called::One(test)) if test.is_program() => config.of_programs(),
-            _ => config,
-        };
+        let is_program = matches!(&called, Some(Called::One(test)) if test.is_program());
+        let config = if is_program { config.of_programs() } else { config };
+        let accept = &mut options.accept;
+        if !accept.no_baseline && !is_program && accept.baseline.is_none() {
+            accept.baseline = config.root().map(|root| root.join(baseline::FILE));
+        }
         config.resolve(&mut options)?;
         match &mut options.action {
             // One of many processes has no summary to write.

@@ -81,6 +81,7 @@ pub fn job(
     executables.dedup();
     let brief = matches!(&tests[..], [test] if test.stdio == Stdio::Forwarded);
     let not_checked = Vec::new();
-    let job = Job { tests, executables, targets, not_checked, notes, own, may_be_empty, brief };
+    let all = std::collections::BTreeSet::new();
+    let job = Job { tests, all, executables, targets, not_checked, notes, own, may_be_empty, brief };
     Ok((job, filters))
 }

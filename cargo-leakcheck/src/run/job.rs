@@ -1,5 +1,7 @@
 //! What is to be done: from a workspace to its tests.
 
+use std::collections::BTreeSet;
+
 use camino::Utf8PathBuf;
 
 use crate::build::Workspace;
@@ -14,6 +16,8 @@ use crate::{build, discover, parallel, plan};
 /// What is to be done.
 pub struct Job {
     pub tests: Vec<PlannedTest>,
+    /// All tests that there are, whether they run or not.
+    pub all: BTreeSet<String>,
     /// What is followed where tests start it, if that is asked for.
     pub executables: Vec<Utf8PathBuf>,
     pub targets: Vec<Target>,
@@ -31,6 +35,7 @@ impl Job {
     pub fn again(&self, tests: Vec<PlannedTest>) -> Self {
         Self {
             tests,
+            all: BTreeSet::new(),
             executables: self.executables.clone(),
             targets: Vec::new(),
             not_checked: Vec::new(),
@@ -94,7 +99,8 @@ pub fn prepare(
         not_checked.extend(silent);
     }
     let (may_be_empty, brief, tests) = (false, false, plan.tests);
-    let job = Job { tests, executables, targets, not_checked, notes, own, may_be_empty, brief };
+    let all = plan.all;
+    let job = Job { tests, all, executables, targets, not_checked, notes, own, may_be_empty, brief };
     Ok((job, filters))
 }
 

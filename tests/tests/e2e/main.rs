@@ -11,6 +11,7 @@ mod action;
 mod allocators;
 mod around;
 mod bad_input;
+mod baseline;
 mod children;
 mod config;
 mod containers;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         action::TRIALS,
         allocators::TRIALS,
         around::TRIALS,
+        baseline::TRIALS,
         children::TRIALS,
         config::TRIALS,
         containers::TRIALS,

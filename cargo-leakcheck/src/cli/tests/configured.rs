@@ -5,8 +5,10 @@ use clap::Args as _;
 use super::*;
 
 /// Options that are for one run, and none of a configuration.
-const NO_KEYS: [&str; 10] = [
+const NO_KEYS: [&str; 12] = [
+    "baseline",
     "config-file",
+    "no-baseline",
     "leakcheck-profile",
     "junit",
     "json",

@@ -1,7 +1,7 @@
 //! What values come to.
 
 use super::*;
-use crate::options::{Action, JudgeOptions, KernelBytes, ReportOptions, When};
+use crate::options::{AcceptOptions, Action, JudgeOptions, KernelBytes, ReportOptions, When};
 
 #[test]
 fn what_is_set_up_is_what_any_test_wants() {
@@ -38,6 +38,7 @@ fn run(given: &[(Key, Value)]) -> Options {
         sudo: true,
         trace: TraceOptions::default(),
         judge,
+        accept: AcceptOptions::default(),
         report,
         config,
     }

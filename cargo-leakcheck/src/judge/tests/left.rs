@@ -20,7 +20,15 @@ fn open(numbers: &[&[u32]]) -> Left<Vec<Frame>> {
 #[test]
 fn descriptors_left_open_are_counted_by_their_numbers() {
     let judged = |budget: Budget, options: &JudgeOptions, numbers: &[&[u32]]| {
-        judge(&budget, &Outcome::Passed, false, Vec::new(), open(numbers), Vec::new(), options).verdict
+        judge(
+            &budget,
+            &Outcome::Passed,
+            false,
+            Seen { findings: Vec::new(), left: open(numbers), losses: Vec::new() },
+            options,
+            &nothing,
+        )
+        .verdict
     };
     let leaks = |reason: &str| Verdict::Leaks(vec![reason.to_owned()]);
     assert_eq!(judged(none(), &OPTIONS, &[]), Verdict::Clean);
@@ -39,7 +47,14 @@ fn descriptors_left_open_are_counted_by_their_numbers() {
     assert_eq!(judged(limited(1), &unlimited, &[&[3, 5]]), leaks("2 descriptors left open (budget 1)"));
     // A limit for descriptors alone leaves that for memory as it is.
     let lost = findings(&[(DefinitelyLost, 8, 1)]);
-    let both = judge(&limited(0), &Outcome::Passed, false, lost, open(&[&[3]]), Vec::new(), &OPTIONS);
+    let both = judge(
+        &limited(0),
+        &Outcome::Passed,
+        false,
+        Seen { findings: lost, left: open(&[&[3]]), losses: Vec::new() },
+        &OPTIONS,
+        &nothing,
+    );
     let Verdict::Leaks(reasons) = both.verdict else { panic!("{:?}", both.verdict) };
     assert_eq!(reasons.len(), 2);
 }
@@ -55,7 +70,15 @@ fn ipc_objects_are_counted() {
     };
     let judged = |budget: Budget, options: &JudgeOptions, objects: i32| {
         let left = Left { ipc: (0..objects).map(object).collect(), ..Left::default() };
-        judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), options).verdict
+        judge(
+            &budget,
+            &Outcome::Passed,
+            false,
+            Seen { findings: Vec::new(), left, losses: Vec::new() },
+            options,
+            &nothing,
+        )
+        .verdict
     };
     let leaks = |reason: &str| Verdict::Leaks(vec![reason.to_owned()]);
     assert_eq!(judged(none(), &OPTIONS, 0), Verdict::Clean);
@@ -81,7 +104,15 @@ fn children_and_threads_are_counted_where_there_is_a_limit() {
             threads: (0..threads).map(thread).collect(),
             ..Left::default()
         };
-        judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), &options).verdict
+        judge(
+            &budget,
+            &Outcome::Passed,
+            false,
+            Seen { findings: Vec::new(), left, losses: Vec::new() },
+            &options,
+            &nothing,
+        )
+        .verdict
     };
     let leaks = |reasons: &[&str]| Verdict::Leaks(reasons.iter().map(|&reason| reason.to_owned()).collect());
     let (no, limits) = ([None, None], [Some(1), Some(2)]);
@@ -100,7 +131,15 @@ fn what_descriptors_hold_is_said_if_all_is_known_and_judged_if_there_is_a_limit(
         let mut left = open(&[&[3, 5], &[4]]);
         left.descriptors.iter_mut().zip(held).for_each(|(descriptor, bytes)| descriptor.bytes = bytes);
         let budget = Budget { fds: Some(3), kernel_bytes: limit, ..Budget::default() };
-        judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), &OPTIONS).verdict
+        judge(
+            &budget,
+            &Outcome::Passed,
+            false,
+            Seen { findings: Vec::new(), left, losses: Vec::new() },
+            &OPTIONS,
+            &nothing,
+        )
+        .verdict
     };
     let reason = "300 B held in the kernel by 3 descriptors (budget 299 B)";
     assert_eq!(judged(None, [Some(200), Some(100)]), Verdict::Clean);
@@ -112,7 +151,15 @@ fn what_descriptors_hold_is_said_if_all_is_known_and_judged_if_there_is_a_limit(
     let said = |held: [Option<u64>; 2]| {
         let mut left = open(&[&[3, 5], &[4]]);
         left.descriptors.iter_mut().zip(held).for_each(|(descriptor, bytes)| descriptor.bytes = bytes);
-        judge(&none(), &Outcome::Passed, false, Vec::new(), left, Vec::new(), &OPTIONS).verdict
+        judge(
+            &none(),
+            &Outcome::Passed,
+            false,
+            Seen { findings: Vec::new(), left, losses: Vec::new() },
+            &OPTIONS,
+            &nothing,
+        )
+        .verdict
     };
     let leaks = |reason: &str| Verdict::Leaks(vec![reason.to_owned()]);
     let known = "3 descriptors left open, holding 300 B in the kernel (budget 0)";
@@ -129,7 +176,14 @@ fn what_initializers_keep_holds_nothing_that_counts() {
     left.descriptors[0].stack = Some(vec![frame]);
     left.descriptors[1].bytes = Some(5);
     let budget = Budget { fds: Some(1), kernel_bytes: Some(5), ..Budget::default() };
-    let judged = judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), &OPTIONS);
+    let judged = judge(
+        &budget,
+        &Outcome::Passed,
+        false,
+        Seen { findings: Vec::new(), left, losses: Vec::new() },
+        &OPTIONS,
+        &nothing,
+    );
     assert_eq!((judged.verdict, judged.left.kernel_bytes()), (Verdict::Clean, Some(5)));
 }
 
@@ -151,7 +205,15 @@ fn mapped_bytes_are_counted_where_there_is_a_limit() {
         // What an initializer keeps is reported only.
         let mappings = vec![mapping(8192, "a::f"), mapping(4096, "a::g"), mapping(4096, "__pthread_once")];
         let left = Left { mappings, ..Left::default() };
-        judge(&budget, &Outcome::Passed, false, Vec::new(), left, Vec::new(), &options).verdict
+        judge(
+            &budget,
+            &Outcome::Passed,
+            false,
+            Seen { findings: Vec::new(), left, losses: Vec::new() },
+            &options,
+            &nothing,
+        )
+        .verdict
     };
     let leaks = |reason: &str| Verdict::Leaks(vec![reason.to_owned()]);
     assert_eq!(judged(None, None), Verdict::Clean);

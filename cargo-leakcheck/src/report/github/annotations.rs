@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use camino::Utf8Path;
 
 use crate::model::{CheckedTest, FindingKind, Frame, Measure, Verdict};
-use crate::report::{Run, View, descriptors, findings, text};
+use crate::report::{Run, View, accepted, descriptors, findings, text};
 use crate::symbolize::site;
 
 /// GitHub shows no more of a step.
@@ -39,7 +39,7 @@ pub fn annotations(run: &Run, view: &View, repository: &Utf8Path) -> String {
             continue;
         }
         let name = format!("{} {}", test.test.binary.id(), test.test.name.as_str());
-        for (stack, what, measure) in left(test, view) {
+        for (stack, what, measure) in left(&accepted::counted(test), view) {
             let place = stack.and_then(|frames| place(frames, view, repository));
             let item = items.entry((place, what)).or_default();
             item.measure = item.measure + measure;

@@ -10,12 +10,13 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use self::kernel::Kernel;
-use self::target::Row;
+use self::target::Row as TargetRow;
+use super::accepted::{Row, acceptance};
 use crate::error::Exit;
 use crate::model::{
-    Attempts, Budget, CheckedTest, Finding, FindingKind, Frame, Judged, LeftFiles, Measure, NotChecked,
-    Outcome, Output, PlannedTest, RecordedBy, Stdio, Steered, TestBinary, TestName, Totals, Verdict, Window,
-    target_of_id,
+    Attempts, Budget, CheckedTest, Compared, Finding, FindingKind, Frame, Judged, LeftFiles, Measure,
+    NotChecked, Outcome, Output, PlannedTest, RecordedBy, Stdio, Steered, TestBinary, TestName, Totals,
+    Verdict, Window, target_of_id,
 };
 use crate::options::Recorder;
 use crate::report::Run;
@@ -63,7 +64,7 @@ struct Document {
     #[serde(rename = "summary")]
     _summary: serde_json::Value,
     #[serde(default)]
-    targets: Vec<Row>,
+    targets: Vec<TargetRow>,
     tests: Vec<Test>,
     not_checked: Vec<NotChecked>,
 }
@@ -91,6 +92,9 @@ struct Test {
     counts: bool,
     attempt: Option<u32>,
     attempts: Option<Attempts>,
+    baseline: Option<Compared>,
+    #[serde(default)]
+    accepted: Vec<Row>,
     duration_ns: u64,
     recorder: Option<String>,
     recorder_reason: Option<String>,
@@ -199,6 +203,7 @@ fn test(read: Test) -> Result<CheckedTest, String> {
         left: read.kernel.into(),
         files: read.temporary_files,
         losses,
+        acceptance: acceptance(read.accepted, read.baseline),
         verdict,
         attempts: read.attempts,
         counts: read.counts,

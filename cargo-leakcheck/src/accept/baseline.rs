@@ -1,0 +1,272 @@
+//! The baseline: what a workspace's tests have leaked when it was written. A leak is known again by its test, its kind and
+//! the functions of the user's own that it comes from, so that neither a moved line nor another compiler makes it a new one.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+
+use camino::Utf8Path;
+use fs_err as fs;
+
+use super::things::{Thing, frames};
+use crate::error::{Error, Result};
+use crate::model::{Accepted, By, Compared, Item, LEAKS, Leak, Measure, OwnCode};
+
+/// Where it is, below the workspace's root, unless `--baseline` says otherwise.
+pub const FILE: &str = ".config/leakcheck-baseline.json";
+/// Name and version of the format.
+const FORMAT: &str = "leakcheck-baseline/1";
+
+/// Leaks that are known, by the names of their tests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Baseline(pub BTreeMap<String, Vec<Known>>);
+
+/// A leak that is known.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Known {
+    /// What kind of leak.
+    pub leak: Leak,
+    /// Which kind of descriptor, object or mapping.
+    pub what: Option<String>,
+    /// The user's own functions that it comes from, innermost first.
+    pub frames: Vec<String>,
+    /// How much.
+    pub measure: Measure,
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    format: String,
+    known: Vec<Row>,
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    test: String,
+    kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<String>,
+    frames: Vec<String>,
+    bytes: u64,
+    blocks: u64,
+}
+
+/// How a test's leaks compare with those that are known of it.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    /// In numbers.
+    pub counts: Compared,
+    /// What is known of what it has left.
+    pub accepted: BTreeMap<Item, Accepted>,
+    /// What is still there of what is known: less than before, or as much.
+    pub still: Vec<Known>,
+}
+
+impl Baseline {
+    /// Reads a file; none where there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no baseline of this version.
+    pub fn read(path: &Utf8Path) -> Result<Option<Self>> {
+        let text = match fs::read(path) {
+            Ok(text) => text,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(source) => return Err(Error::File { action: "read", path: path.to_owned(), source }),
+        };
+        let parsed = Self::parse(&text);
+        parsed.map(Some).map_err(|reason| Error::Format { path: path.to_owned(), reason })
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let document: Document =
+            serde_json::from_slice(text).map_err(|error| format!("no baseline: {error}"))?;
+        if document.format != FORMAT {
+            return Err(format!("its format is `{}` and not `{FORMAT}`", document.format));
+        }
+        let mut known: BTreeMap<String, Vec<Known>> = BTreeMap::new();
+        for Row { test, kind, what, frames, bytes, blocks } in document.known {
+            let leak = LEAKS.iter().find(|(_, name)| *name == kind);
+            let (leak, _) = leak.ok_or_else(|| format!("the kind `{kind}` of {test} is none of ours"))?;
+            let measure = Measure { bytes, blocks };
+            known.entry(test).or_default().push(Known { leak: *leak, what, frames, measure });
+        }
+        Ok(Self(known))
+    }
+
+    /// Writes it, whole or not at all.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Utf8Path) -> Result<()> {
+        let mut rows: Vec<Row> = Vec::new();
+        for (test, known) in &self.0 {
+            let mut known: Vec<_> = known.iter().collect();
+            known.sort_unstable();
+            rows.extend(known.into_iter().map(|it| Row {
+                test: test.clone(),
+                kind: it.leak.name().to_owned(),
+                what: it.what.clone(),
+                frames: it.frames.clone(),
+                bytes: it.measure.bytes,
+                blocks: it.measure.blocks,
+            }));
+        }
+        let document = Document { format: FORMAT.to_owned(), known: rows };
+        let mut text = serde_json::to_vec_pretty(&document).expect("plain data has a JSON form");
+        text.push(b'\n');
+        let failed = |source| Error::File { action: "write", path: path.to_owned(), source };
+        let folder = path.parent().filter(|folder| *folder != "").unwrap_or(".".into());
+        fs::create_dir_all(folder).map_err(failed)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+        std::io::Write::write_all(&mut file, &text).map_err(failed)?;
+        // As any other file: a temporary one is its owner's alone.
+        let mode = fs::metadata(path)
+            .map_or(0o644, |old| std::os::unix::fs::PermissionsExt::mode(&old.permissions()));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        file.as_file().set_permissions(mode).map_err(failed)?;
+        file.persist(path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// Number of leaks.
+    pub fn leaks(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+
+    /// Compares what a test has left with what is known of it. `things` are those that can count.
+    pub fn compare(&self, test: &str, things: &[Thing<'_>], own: &OwnCode) -> Comparison {
+        let mut known: Vec<_> = self.0.get(test).into_iter().flatten().map(|it| (it, it.measure)).collect();
+        let mut used = vec![Measure::default(); known.len()];
+        let mut is_used = vec![false; known.len()];
+        let mut groups = groups(things, own);
+        // What is the same comes before what is alike.
+        for is_like in [same, shortened, without_frames] {
+            for group in &mut groups {
+                for (place, (entry, rest)) in known.iter_mut().enumerate() {
+                    if entry.leak != group.known.leak || entry.what != group.known.what {
+                        continue;
+                    }
+                    let wanted = group.rest();
+                    // What is used up is no match for another one.
+                    if group.is_covered()
+                        || *rest == Measure::default()
+                        || !is_like(&entry.frames, &group.known.frames)
+                    {
+                        continue;
+                    }
+                    let taken = least(*rest, wanted);
+                    (*rest, used[place], is_used[place]) = (less(*rest, taken), used[place] + taken, true);
+                    (group.taken, group.is_known) = (group.taken + taken, true);
+                }
+            }
+        }
+        let mut comparison = Comparison::default();
+        for group in groups {
+            let counts = &mut comparison.counts;
+            match (group.is_covered(), group.is_known) {
+                (true, _) => counts.known += 1,
+                (false, true) => counts.grown += 1,
+                (false, false) => counts.new += 1,
+            }
+            group.accept(&mut comparison.accepted);
+        }
+        for (((entry, _), used), is_used) in known.into_iter().zip(used).zip(is_used) {
+            match is_used {
+                true => comparison.still.push(Known { measure: used, ..entry.clone() }),
+                false => comparison.counts.fixed += 1,
+            }
+        }
+        comparison
+    }
+}
+
+/// What is to be known of a test from now on.
+pub fn known(things: &[Thing<'_>], own: &OwnCode) -> Vec<Known> {
+    groups(things, own).into_iter().map(|group| group.known).collect()
+}
+
+/// Things that are one leak to the baseline.
+struct Group {
+    /// With all that there is of it.
+    known: Known,
+    items: Vec<(Item, Measure)>,
+    taken: Measure,
+    is_known: bool,
+}
+
+fn groups(things: &[Thing<'_>], own: &OwnCode) -> Vec<Group> {
+    let mut groups: BTreeMap<_, Group> = BTreeMap::new();
+    for thing in things {
+        let (what, frames) = (thing.what.map(str::to_owned), frames(thing.stack, own));
+        let group = groups.entry((thing.leak, what.clone(), frames.clone())).or_insert_with(|| Group {
+            known: Known { leak: thing.leak, what, frames, measure: Measure::default() },
+            items: Vec::new(),
+            taken: Measure::default(),
+            is_known: false,
+        });
+        group.known.measure = group.known.measure + thing.measure;
+        group.items.push((thing.item, thing.measure));
+    }
+    groups.into_values().collect()
+}
+
+impl Group {
+    fn rest(&self) -> Measure {
+        less(self.known.measure, self.taken)
+    }
+
+    /// Bytes are what is compared; of what has none, the number.
+    fn is_covered(&self) -> bool {
+        match self.known.measure.bytes {
+            0 => self.rest().blocks == 0,
+            _ => self.rest().bytes == 0,
+        }
+    }
+
+    fn accept(self, accepted: &mut BTreeMap<Item, Accepted>) {
+        let mut rest = self.taken;
+        if !self.is_covered() {
+            // A block that has grown is one too many.
+            rest.blocks = rest.blocks.min(self.known.measure.blocks.saturating_sub(1));
+        }
+        for (item, measure) in self.items {
+            let taken = least(rest, measure);
+            rest = less(rest, taken);
+            if taken != Measure::default() {
+                accepted.insert(item, Accepted { measure: taken, by: By::Baseline });
+            }
+        }
+    }
+}
+
+fn same(one: &[String], other: &[String]) -> bool {
+    one == other
+}
+
+/// Whether both come from one function, and one has only functions of the other, in their order: an optimiser leaves frames
+/// out (a call at a function's end becomes a jump).
+fn shortened(one: &[String], other: &[String]) -> bool {
+    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
+    let mut rest = long.iter();
+    short.first() == long.first() && !short.is_empty() && short.iter().all(|frame| rest.any(|it| it == frame))
+}
+
+/// Whether nothing is known of where one of them comes from: a stack may be lost.
+fn without_frames(one: &[String], other: &[String]) -> bool {
+    one.is_empty() || other.is_empty()
+}
+
+fn least(one: Measure, other: Measure) -> Measure {
+    Measure { bytes: one.bytes.min(other.bytes), blocks: one.blocks.min(other.blocks) }
+}
+
+fn less(from: Measure, what: Measure) -> Measure {
+    Measure { bytes: from.bytes.saturating_sub(what.bytes), blocks: from.blocks.saturating_sub(what.blocks) }
+}
+
+#[cfg(test)]
+#[path = "tests/baseline.rs"]
+mod tests;

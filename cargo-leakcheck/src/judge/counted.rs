@@ -1,0 +1,35 @@
+//! What counts of what a test has left.
+
+use crate::model::{Acceptance, Budget, Finding, FindingKind, Frame, Item, Leak, Measure};
+use crate::options::{Count, JudgeOptions};
+
+/// Whether anything of a kind can fail a test.
+pub fn counts(budget: &Budget, options: &JudgeOptions, leak: Leak) -> bool {
+    let all = options.count == Count::Outstanding || budget.outstanding_bytes.is_some();
+    match leak {
+        Leak::Memory(FindingKind::DefinitelyLost | FindingKind::IndirectlyLost) | Leak::Ipc => true,
+        Leak::Memory(FindingKind::PossiblyLost) => all,
+        Leak::Memory(FindingKind::StillReachable) => {
+            all || budget.reachable_bytes.or(budget.reachable_blocks).is_some()
+        }
+        Leak::Memory(FindingKind::DoubleFree | FindingKind::UnknownFree) => options.count_bad_frees,
+        Leak::Descriptor => budget.fds.or(options.fds).is_some(),
+        Leak::Child => budget.children.or(options.children).is_some(),
+        Leak::Thread => budget.threads.or(options.threads).is_some(),
+        Leak::Mapping => budget.mapped_bytes.or(options.mapped_bytes).is_some(),
+    }
+}
+
+/// Kinds and measures of findings, without what is accepted of them.
+pub(super) fn findings(all: &[Finding<Vec<Frame>>], acceptance: &Acceptance) -> Vec<(FindingKind, Measure)> {
+    let rest = |(place, finding): (usize, &Finding<Vec<Frame>>)| {
+        (finding.kind, less(finding.measure, acceptance.of(Item::Finding(place))))
+    };
+    all.iter().enumerate().map(rest).collect()
+}
+
+/// What is left of it.
+pub(super) fn less(of: Measure, accepted: Measure) -> Measure {
+    let blocks = of.blocks.saturating_sub(accepted.blocks);
+    Measure { bytes: of.bytes.saturating_sub(accepted.bytes), blocks }
+}

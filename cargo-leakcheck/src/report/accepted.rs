@@ -1,0 +1,110 @@
+//! What is accepted, in texts for people: not shown where all of it is, and said where a part of it is.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::text;
+use crate::model::{Accepted, By, CheckedTest, Compared, Item, Measure};
+
+/// A test without what is wholly accepted.
+pub(super) fn counted(test: &CheckedTest) -> Cow<'_, CheckedTest> {
+    let acceptance = &test.memory.acceptance;
+    if acceptance.items.is_empty() {
+        return Cow::Borrowed(test);
+    }
+    let mut counted = test.clone();
+    let mut items = BTreeMap::new();
+    let left = &mut counted.memory.left;
+    let mut keep = |item: fn(usize) -> Item, from: usize, to: usize, measure: Measure| {
+        let Some(accepted) = acceptance.items.get(&item(from)) else { return true };
+        let stays = accepted.measure != measure;
+        if stays {
+            items.insert(item(to), accepted.clone());
+        }
+        stays
+    };
+    let number = |blocks: usize| Measure { bytes: 0, blocks: blocks as u64 };
+    retain(&mut counted.memory.findings, |from, to, it| keep(Item::Finding, from, to, it.measure));
+    retain(&mut left.descriptors, |from, to, it| keep(Item::Descriptor, from, to, number(it.numbers.len())));
+    retain(&mut left.ipc, |from, to, _| keep(Item::Ipc, from, to, number(1)));
+    retain(&mut left.children, |from, to, _| keep(Item::Child, from, to, number(1)));
+    retain(&mut left.threads, |from, to, _| keep(Item::Thread, from, to, number(1)));
+    retain(&mut left.mappings, |from, to, it| {
+        keep(Item::Mapping, from, to, Measure { bytes: it.bytes, blocks: it.count })
+    });
+    counted.memory.acceptance.items = items;
+    Cow::Owned(counted)
+}
+
+/// Keeps what `keeps` wants, which is told the place of each and the one that it would get.
+fn retain<T>(all: &mut Vec<T>, mut keeps: impl FnMut(usize, usize, &T) -> bool) {
+    let (mut from, mut to) = (0, 0);
+    all.retain(|it| {
+        let stays = keeps(from, to, it);
+        from += 1;
+        to += usize::from(stays);
+        stays
+    });
+}
+
+/// What is said of a finding that is not wholly accepted, behind how much it is: `, new`.
+pub(super) fn mark(test: &CheckedTest, item: Item) -> String {
+    match test.memory.acceptance.items.get(&item) {
+        Some(Accepted { measure, by: By::Baseline }) => {
+            format!(", of which {} known", text::measure(*measure))
+        }
+        None if test.memory.acceptance.baseline.is_some() => ", new".to_owned(),
+        None => String::new(),
+    }
+}
+
+/// `3 known, 1 new, 1 fixed`; what there is none of is left out.
+pub(super) fn compared(compared: Compared) -> String {
+    let Compared { known, grown, new, fixed } = compared;
+    let parts = [(known, "known"), (grown, "grown"), (new, "new"), (fixed, "fixed")];
+    let parts =
+        parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}"));
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    if parts.is_empty() { "nothing known".to_owned() } else { parts }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{FindingKind, Outcome, Verdict};
+    use crate::report::findings::render;
+    use crate::report::{excerpt::Sources, testing};
+
+    /// A leaking test with two findings, the first of which is accepted so far.
+    fn rendered(bytes: u64, blocks: u64) -> String {
+        let mut test = testing::test("t", Outcome::Passed, Verdict::Leaks(vec!["why".to_owned()]));
+        test.memory.findings = vec![
+            testing::finding(FindingKind::DefinitelyLost, 40),
+            testing::finding(FindingKind::DefinitelyLost, 8),
+        ];
+        let accepted = Accepted { measure: Measure { bytes, blocks }, by: By::Baseline };
+        test.memory.acceptance.items.insert(Item::Finding(0), accepted);
+        test.memory.acceptance.baseline = Some(Compared::default());
+        render(&test, &testing::view(), &Sources::default(), false)
+    }
+
+    #[test]
+    fn what_is_wholly_accepted_is_not_shown_and_what_is_new_is_said_to_be() {
+        let all = rendered(40, 1);
+        assert!(all.contains("definitely lost: 8 B in 1 block, new\n") && !all.contains("40 B"), "{all}");
+        let part = rendered(24, 0);
+        assert!(
+            part.contains("definitely lost: 40 B in 1 block, of which 24 B in 0 blocks known\n"),
+            "{part}"
+        );
+        assert!(part.contains("definitely lost: 8 B in 1 block, new\n"), "{part}");
+    }
+
+    #[test]
+    fn what_there_is_none_of_is_left_out() {
+        let said = |known, grown, new, fixed| compared(Compared { known, grown, new, fixed });
+        assert_eq!(said(3, 0, 1, 1), "3 known, 1 new, 1 fixed");
+        assert_eq!(said(0, 2, 0, 0), "2 grown");
+        assert_eq!(said(0, 0, 0, 0), "nothing known");
+    }
+}

@@ -1,0 +1,49 @@
+//! `baseline write` and `baseline update`: what a run makes of the baseline.
+
+use super::Job;
+use super::ratchet::{self, Ran};
+use crate::accept::baseline::Baseline;
+use crate::error::{Error, Exit, Result};
+use crate::judge;
+use crate::model::{CheckedTest, Leak, count};
+use crate::options::{Options, Ratchet};
+use crate::report::Run;
+
+/// Writes the baseline anew, if that is what the run is for, and says so. Leaks are no failure of a run that accepts them.
+///
+/// # Errors
+/// There is no place for it, or it cannot be read or written.
+pub fn ratchet(run: &mut Run, job: &Job, options: &Options) -> Result<String> {
+    let Some(how) = options.accept.ratchet else { return Ok(String::new()) };
+    let Some(path) = &options.accept.baseline else {
+        return Err(Error::Usage(
+            "no workspace was found that could have a baseline; name a file by --baseline".to_owned(),
+        ));
+    };
+    if run.interrupted {
+        return Ok(format!("note: the baseline {path} was not written, since not all tests have run\n"));
+    }
+    let before = Baseline::read(path)?;
+    let had = before.is_some();
+    let before = before.unwrap_or_default();
+    let counts =
+        |test: &CheckedTest, leak: Leak| judge::counts(&test.test.budget, &test.test.judging(), leak);
+    let ran = Ran { tests: &run.tests, all: &job.all, own: &job.own, counts: &counts };
+    let after = ratchet::after(before.clone(), how, &ran);
+    let shown = job.own.shown(path.as_str());
+    let tests = count(after.0.len() as u64, "test");
+    let known = format!("{shown}: {} of {tests} known", count(after.leaks() as u64, "leak"));
+    let changed = after != before || how == Ratchet::Write && !had;
+    if changed {
+        after.write(path)?;
+    }
+    if how == Ratchet::Write {
+        run.exit = match run.exit {
+            Exit::Leaks => Exit::Clean,
+            Exit::FailedAndLeaks => Exit::Failed,
+            exit => exit,
+        };
+    }
+    let what = if changed { "written" } else { "as before" };
+    Ok(format!("note: {known} ({what})\n"))
+}
