@@ -14,15 +14,15 @@
 
 use super::groups::Groups;
 use super::reach::Reached;
-use crate::model::{FindingKind, Measure};
+use crate::model::Measure;
 use crate::snapshot::Snapshot;
 
-/// Calls `found` with each lost block that is reported, in no particular order: its number, whether it
-/// is definitely or indirectly lost, and what hangs below it, if it is definitely lost.
+/// Calls `found` with each lost block that is reported, in no particular order: its number, that of the leak root it is
+/// counted below, if it is indirectly lost, and what hangs below it, if it is definitely lost.
 pub(super) fn lost(
     snapshot: &Snapshot,
     reached: &Reached,
-    mut found: impl FnMut(usize, FindingKind, Measure),
+    mut found: impl FnMut(usize, Option<usize>, Measure),
 ) {
     let Snapshot { blocks, references, .. } = snapshot;
     let reported = |block: usize| reached.is_lost(block) && blocks.is_reported(block);
@@ -43,7 +43,7 @@ pub(super) fn lost(
         while let Some(block) = pending.pop() {
             if block != root && reported(block as usize) {
                 below.add(blocks.places()[block as usize].size);
-                found(block as usize, FindingKind::IndirectlyLost, Measure::default());
+                found(block as usize, Some(root as usize), Measure::default());
             }
             for target in references.of(block as usize).iter().map(|reference| reference.block()) {
                 if reached.is_lost(target) && !std::mem::replace(&mut claimed[target], true) {
@@ -51,7 +51,7 @@ pub(super) fn lost(
                 }
             }
         }
-        found(root as usize, FindingKind::DefinitelyLost, below);
+        found(root as usize, None, below);
     }
 }
 

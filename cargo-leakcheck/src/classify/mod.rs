@@ -28,8 +28,8 @@ use crate::snapshot::{BadFree, Before, Root, RootKind, Snapshot};
 
 use reach::Reach;
 
-/// Groups what is alive in the window by kind, call stack (an index into [`Snapshot::stacks`]) and
-/// holding thread, and bad frees by call stack. Blocks without a call stack are one group.
+/// Groups what is alive in the window by kind, call stack (an index into [`Snapshot::stacks`]),
+/// holding thread and leak root's call stack, and bad frees by call stack. Blocks without a call stack are one group.
 ///
 /// The order is that of [`FindingKind`]; within a kind the largest comes first, by bytes, then by
 /// blocks, then by index of the call stack. Equal snapshots give equal findings.
@@ -57,10 +57,12 @@ fn classify_blocks<'a>(snapshot: &'a Snapshot, sums: &mut Sums<'a>) {
             Reach::Thread { root } => (FindingKind::StillReachable, thread_name(&snapshot.roots[root])),
             Reach::Disguised => (FindingKind::PossiblyLost, None),
         };
-        sums.add(kind, blocks.stack(block), held_by, place.size);
+        sums.add((kind, blocks.stack(block), held_by, None), place.size);
     }
-    lost::lost(snapshot, &reached, |block, kind, below| {
-        let finding = sums.add(kind, blocks.stack(block), None, blocks.places()[block].size);
+    lost::lost(snapshot, &reached, |block, root, below| {
+        let kind = root.map_or(FindingKind::DefinitelyLost, |_| FindingKind::IndirectlyLost);
+        let root = root.and_then(|root| blocks.stack(root));
+        let finding = sums.add((kind, blocks.stack(block), None, root), blocks.places()[block].size);
         finding.below = finding.below + below;
     });
 }
@@ -72,8 +74,8 @@ fn thread_name(root: &Root) -> Option<&str> {
     }
 }
 
-/// Kind, call stack and holding thread.
-type Key<'a> = (FindingKind, Option<usize>, Option<&'a str>);
+/// Kind, call stack, holding thread, and call stack of the leak root.
+type Key<'a> = (FindingKind, Option<usize>, Option<&'a str>, Option<usize>);
 
 /// Findings in the making.
 #[derive(Default)]
@@ -89,26 +91,25 @@ struct Sums<'a> {
 const KINDS: usize = FindingKind::UnknownFree as usize + 1;
 
 impl<'a> Sums<'a> {
-    fn add(
-        &mut self,
-        kind: FindingKind,
-        stack: Option<usize>,
-        held_by: Option<&'a str>,
-        bytes: u64,
-    ) -> &mut Finding<usize> {
+    fn add(&mut self, key: Key<'a>, bytes: u64) -> &mut Finding<usize> {
+        let (kind, stack, held_by, root) = key;
         let slot = stack.map_or(0, |stack| stack + 1);
         if self.last.len() <= slot {
             self.last.resize(slot + 1, [None; KINDS]);
         }
         let last = &mut self.last[slot][kind as usize];
-        let index = last.filter(|index| self.findings[*index as usize].held_by.as_deref() == held_by);
+        let index = last.filter(|index| {
+            let finding = &self.findings[*index as usize];
+            (finding.held_by.as_deref(), finding.root) == (held_by, root)
+        });
         let index = index.unwrap_or_else(|| {
-            *self.by_key.entry((kind, stack, held_by)).or_insert_with(|| {
+            *self.by_key.entry(key).or_insert_with(|| {
                 self.findings.push(Finding {
                     kind,
                     measure: Measure::default(),
                     stack,
                     below: Measure::default(),
+                    root,
                     held_by: held_by.map(str::to_owned),
                     before: Before::default(),
                     process: None,
@@ -130,6 +131,7 @@ impl<'a> Sums<'a> {
                 measure: Measure::default(),
                 stack: free.stack,
                 below: Measure::default(),
+                root: None,
                 held_by: None,
                 before: free.before,
                 process: None,
@@ -145,7 +147,8 @@ impl<'a> Sums<'a> {
         findings.sort_by(|a, b| {
             let key =
                 |f: &Finding<usize>| (f.kind, Reverse(f.measure.bytes), Reverse(f.measure.blocks), f.stack);
-            key(a).cmp(&key(b)).then_with(|| (&a.held_by, a.before).cmp(&(&b.held_by, b.before)))
+            let rest = |f: &'_ Finding<usize>| (f.held_by.clone(), f.before, f.root);
+            key(a).cmp(&key(b)).then_with(|| rest(a).cmp(&rest(b)))
         });
         findings
     }

@@ -295,6 +295,7 @@ mod tests {
             measure: Measure { bytes: 0, blocks },
             stack: Some(stack(at)),
             below: Measure::default(),
+            root: None,
             held_by: None,
             before: Before { allocated: Some(stack(allocated)), freed: freed.map(stack) },
             process: None,

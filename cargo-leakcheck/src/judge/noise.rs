@@ -150,6 +150,7 @@ mod tests {
                 measure: Measure { bytes: 34_600_000, blocks: 45_380 },
                 stack: Some(stack),
                 below: Measure::default(),
+                root: None,
                 held_by: None,
                 before: crate::snapshot::Before::default(),
                 process: None,

@@ -41,6 +41,7 @@ fn findings(list: &[(FindingKind, u64, u64)]) -> Vec<Finding<Vec<Frame>>> {
         measure: Measure { bytes, blocks },
         stack: None,
         below: Measure::default(),
+        root: None,
         held_by: None,
         before: crate::snapshot::Before::default(),
         process: None,

@@ -33,6 +33,8 @@ pub struct Finding<S> {
     pub stack: Option<S>,
     /// For definitely lost blocks: what hangs below them and is lost with them.
     pub below: Measure,
+    /// For indirectly lost blocks: where the leak root was allocated that they hang below; none where that is not known.
+    pub root: Option<S>,
     /// For still reachable blocks: the only running thread that holds them.
     pub held_by: Option<String>,
     /// For double frees: what had become of the block before.

@@ -124,6 +124,8 @@ struct Found<'a> {
     bytes: u64,
     blocks: u64,
     below: Measure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    root: Option<Vec<StackFrame<'a>>>,
     held_by: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     process: Option<&'a str>,
@@ -234,6 +236,7 @@ fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
         bytes: finding.measure.bytes,
         blocks: finding.measure.blocks,
         below: finding.below,
+        root: finding.root.as_ref().map(frames),
         held_by: finding.held_by.as_deref(),
         process: finding.process.as_deref(),
         site: finding.stack.as_deref().and_then(|frames| place(frames, view)),

@@ -89,6 +89,7 @@ pub fn finding(kind: FindingKind, bytes: u64) -> Finding<Vec<Frame>> {
         measure,
         stack: Some(vec![std, own]),
         below: Measure::default(),
+        root: None,
         held_by: None,
         before: crate::snapshot::Before::default(),
         process: None,

@@ -59,14 +59,16 @@ impl Symbolizer {
         let mut by_address = HashMap::new();
         let mut explained: Vec<Finding<Vec<Frame>>> = Vec::with_capacity(findings.len());
         let mut seen: HashMap<_, usize> = HashMap::new();
-        for Finding { kind, measure, stack, below, held_by, before, process } in findings {
+        for Finding { kind, measure, stack, below, root, held_by, before, process } in findings {
             let recorded = |index: usize| snapshot.stacks.get(index);
-            let (stack, before) = (stack.and_then(recorded), before.map(recorded));
-            let index = *seen.entry((kind, stack, held_by.clone(), before)).or_insert_with(|| {
+            let (stack, root, before) =
+                (stack.and_then(recorded), root.and_then(recorded), before.map(recorded));
+            let index = *seen.entry((kind, stack, root, held_by.clone(), before)).or_insert_with(|| {
                 let mut frames = |stack| self.frames(&snapshot.mappings, stack, &mut by_address);
-                let (stack, before) = (stack.map(&mut frames), before.map(|stack| Some(frames(stack))));
+                let (stack, root) = (stack.map(&mut frames), root.map(&mut frames));
+                let before = before.map(|stack| Some(frames(stack)));
                 let (measure, below) = (Measure::default(), Measure::default());
-                explained.push(Finding { kind, measure, stack, below, held_by, before, process });
+                explained.push(Finding { kind, measure, stack, below, root, held_by, before, process });
                 explained.len() - 1
             });
             let into = &mut explained[index];

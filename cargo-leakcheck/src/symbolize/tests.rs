@@ -135,6 +135,7 @@ fn finding(stack: Option<usize>, kind: FindingKind, bytes: u64) -> Finding<usize
         measure: Measure { bytes, blocks: 1 },
         stack,
         below: Measure::default(),
+        root: None,
         held_by: None,
         before: crate::snapshot::Before::default(),
         process: None,

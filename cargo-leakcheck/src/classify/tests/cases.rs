@@ -1,6 +1,6 @@
 //! What Rust and C programs leave behind, by hand: which kind a block is of.
 
-use super::{Heap, finding, leak_root};
+use super::{Heap, finding, hanging, leak_root};
 use crate::model::{Finding, FindingKind::*, Measure};
 use crate::snapshot::RootKind;
 
@@ -31,7 +31,7 @@ fn rc_cycle_of_two_is_reported_under_the_older() {
     let older = heap.block(48);
     heap.write(younger + 16, older);
     heap.write(older + 24, younger);
-    heap.check(&[leak_root(1, 48, (32, 1)), finding(IndirectlyLost, 0, 32, 1)]);
+    heap.check(&[leak_root(1, 48, (32, 1)), hanging(0, 1, 32, 1)]);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn blocks_of_one_time_go_by_address() {
     heap.0.blocks[1].time = heap.0.blocks[0].time;
     heap.write(a, b);
     heap.write(b, a);
-    heap.check(&[leak_root(0, 16, (16, 1)), finding(IndirectlyLost, 1, 16, 1)]);
+    heap.check(&[leak_root(0, 16, (16, 1)), hanging(1, 0, 16, 1)]);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn list_with_a_lost_head() {
     for block in &mut heap.0.blocks {
         block.stack = Some(7);
     }
-    heap.check(&[leak_root(7, 24, (72, 3)), finding(IndirectlyLost, 7, 72, 3)]);
+    heap.check(&[leak_root(7, 24, (72, 3)), hanging(7, 7, 72, 3)]);
 }
 
 #[test]
@@ -71,9 +71,10 @@ fn tree_below_a_cycle_and_a_shared_leaf() {
     heap.check(&[
         leak_root(0, 64, (32, 1)),
         leak_root(1, 64, (40, 2)),
-        finding(IndirectlyLost, 2, 32, 1),
-        finding(IndirectlyLost, 3, 32, 1),
-        finding(IndirectlyLost, 4, 8, 1),
+        hanging(2, 1, 32, 1),
+        hanging(3, 0, 32, 1),
+        // Below the older of both.
+        hanging(4, 1, 8, 1),
     ]);
 }
 
@@ -83,11 +84,7 @@ fn lost_tree_with_tagged_links_has_one_root() {
     let [root, tagged, packed] = [32, 32, 32].map(|size| heap.block(size));
     heap.write(root, tagged | 1);
     heap.write(tagged + 3, packed);
-    heap.check(&[
-        leak_root(0, 32, (64, 2)),
-        finding(IndirectlyLost, 1, 32, 1),
-        finding(IndirectlyLost, 2, 32, 1),
-    ]);
+    heap.check(&[leak_root(0, 32, (64, 2)), hanging(1, 0, 32, 1), hanging(2, 0, 32, 1)]);
 }
 
 #[test]
@@ -241,7 +238,7 @@ fn a_list_of_a_million_nodes() {
     }
     heap.check(&[
         leak_root(0, 16, ((NODES - 1) * 16, NODES - 1)),
-        finding(IndirectlyLost, 0, (NODES - 1) * 16, NODES - 1),
+        hanging(0, 0, (NODES - 1) * 16, NODES - 1),
     ]);
     heap.root(RootKind::Static, &[nodes[0]]);
     heap.check(&[finding(StillReachable, 0, NODES * 16, NODES)]);

@@ -69,10 +69,16 @@ fn finding(kind: FindingKind, stack: usize, bytes: u64, blocks: u64) -> Finding<
         measure,
         stack: Some(stack),
         below: Measure::default(),
+        root: None,
         held_by: None,
         before: Before::default(),
         process: None,
     }
+}
+
+/// Blocks that hang below a leak root with another call stack.
+fn hanging(stack: usize, root: usize, bytes: u64, blocks: u64) -> Finding<usize> {
+    Finding { root: Some(root), ..finding(FindingKind::IndirectlyLost, stack, bytes, blocks) }
 }
 
 /// A definitely lost block with something below.

@@ -55,8 +55,10 @@ pub(super) fn classify(image: &Image) -> Vec<Finding<usize>> {
     let roots: Set = lost.iter().copied().filter(|block| reported(block) && is_root(*block)).collect();
 
     let mut findings: Vec<Finding<usize>> = Vec::new();
-    let mut add = |kind, stack, held_by: Option<String>, bytes, below: Measure| {
-        let same = |f: &&mut Finding<usize>| f.kind == kind && f.stack == stack && f.held_by == held_by;
+    let mut add = |kind, stack, held_by: Option<String>, root: Option<usize>, bytes, below: Measure| {
+        let same = |f: &&mut Finding<usize>| {
+            f.kind == kind && f.stack == stack && f.held_by == held_by && f.root == root
+        };
         match findings.iter_mut().find(same) {
             Some(finding) => {
                 finding.measure.add(bytes);
@@ -68,42 +70,44 @@ pub(super) fn classify(image: &Image) -> Vec<Finding<usize>> {
                 held_by,
                 measure: Measure { bytes, blocks: 1 },
                 below,
+                root,
                 before: Before::default(),
                 process: None,
             }),
         }
     };
     let none = Measure::default();
+    let owner =
+        |of: usize| roots.iter().copied().filter(|&root| leads(root, of)).min_by_key(|&root| age(root));
     for &block in all.iter().filter(|block| reported(block)) {
         let Block { stack, size, .. } = blocks[block];
         if reachable.contains(&block) {
             let holders: Vec<_> =
                 held.iter().filter(|(_, held)| held.contains(&block)).map(|(id, _)| id).collect();
             let holder = if let [Some(id)] = holders[..] { Some(names[id].clone()) } else { None };
-            add(FindingKind::StillReachable, stack, holder, size, none);
+            add(FindingKind::StillReachable, stack, holder, None, size, none);
         } else if seen.contains(&block) {
-            add(FindingKind::PossiblyLost, stack, None, size, none);
+            add(FindingKind::PossiblyLost, stack, None, None, size, none);
         } else if roots.contains(&block) {
             let mut owned = none;
             for &other in lost.iter().filter(|other| reported(other) && !roots.contains(other)) {
-                let owner =
-                    roots.iter().copied().filter(|&root| leads(root, other)).min_by_key(|&root| age(root));
-                if owner == Some(block) {
+                if owner(other) == Some(block) {
                     owned.add(blocks[other].size);
                 }
             }
-            add(FindingKind::DefinitelyLost, stack, None, size, owned);
+            add(FindingKind::DefinitelyLost, stack, None, None, size, owned);
         } else {
-            add(FindingKind::IndirectlyLost, stack, None, size, none);
+            let root = owner(block).and_then(|root| blocks[root].stack);
+            add(FindingKind::IndirectlyLost, stack, None, root, size, none);
         }
     }
     for bad in &image.bad_frees {
         let kind = if bad.double { FindingKind::DoubleFree } else { FindingKind::UnknownFree };
-        add(kind, bad.stack, None, 0, none);
+        add(kind, bad.stack, None, None, 0, none);
     }
     findings.sort_by_key(|f| {
         let Measure { bytes, blocks } = f.measure;
-        (f.kind, u64::MAX - bytes, u64::MAX - blocks, f.stack, f.held_by.clone())
+        (f.kind, u64::MAX - bytes, u64::MAX - blocks, f.stack, f.held_by.clone(), f.root)
     });
     findings
 }

@@ -119,6 +119,7 @@ struct Found {
     bytes: u64,
     blocks: u64,
     below: Measure,
+    root: Option<Vec<Frame>>,
     held_by: Option<String>,
     process: Option<String>,
     /// Follows from the stack.
@@ -221,6 +222,7 @@ fn finding(read: Found) -> Finding<Vec<Frame>> {
         measure: Measure { bytes: read.bytes, blocks: read.blocks },
         stack: read.stack,
         below: read.below,
+        root: read.root,
         held_by: read.held_by,
         before: Before { allocated: read.allocated, freed: read.freed_first },
         process: read.process.map(Into::into),
