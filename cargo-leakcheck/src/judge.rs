@@ -64,7 +64,13 @@ pub fn judge(
         if options.count_bad_frees {
             reasons.extend(bad_frees(&counted));
         }
-        if reasons.is_empty() { Verdict::Clean } else { Verdict::Leaks(reasons) }
+        if reasons.is_empty() {
+            Verdict::Clean
+        } else {
+            let exceeded = acceptance.hits.iter().filter_map(|hit| Some((&hit.rule, hit.exceeded.as_ref()?)));
+            reasons.extend(exceeded.map(|(rule, why)| format!("rule '{rule}' exceeded: {why}")));
+            Verdict::Leaks(reasons)
+        }
     };
     let passed = *outcome == Outcome::Passed;
     let counts = (passed || options.count_failed) && (!should_panic || options.count_should_panic);

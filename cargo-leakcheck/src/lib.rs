@@ -33,4 +33,4 @@ pub mod symbolize;
 mod sys;
 pub mod trace;
 
-pub use run::{Begun, run};
+pub use run::{Begun, import, run};

@@ -69,6 +69,7 @@ fn work(mut arguments: Vec<OsString>) -> Result<Exit> {
             doctor::run(&options)
         }
         Request::Setup(options) => setup::run(&options),
+        Request::Import(files) => cargo_leakcheck::import(&files),
         Request::Run(options) => {
             let mut begun = Begun::new(*options)?;
             begun.options.trace.raised = raised(begun.options.sudo);

@@ -192,6 +192,15 @@ pub struct Selection {
     pub no_capture: bool,
 }
 
+impl Selection {
+    /// Whether it selects all tests, but for ignored ones.
+    pub fn is_whole(&self) -> bool {
+        let Self { filters, skip, exact: _, ignored, expressions, partition, no_capture: _ } = self;
+        let by_name = filters.is_empty() && skip.is_empty() && expressions.is_empty();
+        by_name && partition.is_none() && *ignored != Ignored::Only
+    }
+}
+
 /// One of several parts of a run, which together are all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {

@@ -9,6 +9,7 @@ mod merge;
 mod nextest;
 mod ratchet;
 mod retry;
+mod rules;
 mod show;
 mod untested;
 
@@ -30,6 +31,7 @@ use crate::{judge, report};
 
 pub use begin::Begun;
 use job::{Job, prepare, watched};
+pub use rules::import;
 use untested::untested;
 
 /// Finished tests that may wait for their analysis before the next ones are held up.
@@ -92,7 +94,9 @@ pub fn run(begun: Begun) -> Result<Exit> {
             _ => unreachable!("every other action has its own way"),
         };
         filters.settle(&config, &mut job.tests, options);
-        let accepting = Accepting::new(&options.accept, job.own.clone())?;
+        let (rules, notes) = rules::all(&config, options)?;
+        job.notes.extend(notes);
+        let accepting = Accepting::new(&options.accept, rules, job.own.clone())?;
         let view = view(job.own.clone(), options);
         let directory = options.report.results.as_deref().filter(|_| !job.tests.is_empty());
         let results = directory.map(|directory| {
@@ -124,8 +128,12 @@ pub fn run(begun: Begun) -> Result<Exit> {
         None => baseline::ratchet(&mut run, &job, options),
         Some(_) => Ok(String::new()),
     };
+    let unused = rules::unused(&run, voice.accepting.rules(), job.is_whole, options);
     if !brief {
         show(&run, &view, options, &progress);
+        for note in unused.iter().flatten() {
+            progress.print(&format!("note: {note}\n"));
+        }
         progress.print(written.as_deref().unwrap_or_default());
     } else {
         let details = voice.terminal.details(&run);
@@ -139,6 +147,10 @@ pub fn run(begun: Begun) -> Result<Exit> {
     results.map_or(Ok(()), |results| results.write(&run, &view))?;
     said?;
     written?;
+    unused?;
+    if options.accept.write_rules {
+        rules::print(&rules::by_which_it_passes(&run, &voice.accepting, &view.own, config.profile()))?;
+    }
     // What stopped the run comes last: what had been found before is not lost.
     failure.map_or(Ok(run.exit), Err)
 }

@@ -142,6 +142,7 @@ fn build_options(command: &Command, workspace: &Workspace) -> BuildOptions {
         directory: workspace.root().to_owned(),
         executable: env!("CARGO_BIN_EXE_cargo-leakcheck").into(),
         cpus: 1,
+        today: (2026, 1, 31),
     };
     match cli::parse(["cargo-leakcheck".into()], surroundings).unwrap() {
         Request::Run(options) => match options.action {

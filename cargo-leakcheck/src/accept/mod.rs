@@ -1,12 +1,15 @@
-//! What of a test's leaks somebody has accepted: by the baseline. What is accepted is reported, and does not
-//! count. Pure, but for reading and writing the baseline.
+//! What of a test's leaks somebody has accepted: by a rule, or by the baseline. What is accepted is reported, and does not
+//! count. Pure, but for reading and writing files.
 
 pub mod baseline;
 pub mod path;
+pub mod rule;
+pub mod suppressions;
 pub mod things;
+pub mod written;
 
 use crate::error::Result;
-use crate::model::{Acceptance, Leak, OwnCode, PlannedTest, Seen};
+use crate::model::{Acceptance, Accepted, By, Hit, Leak, Measure, OwnCode, PlannedTest, Rule, Seen};
 use crate::options::AcceptOptions;
 use baseline::Baseline;
 use things::{Thing, things};
@@ -15,33 +18,74 @@ use things::{Thing, things};
 #[derive(Clone, Debug, Default)]
 pub struct Accepting {
     own: OwnCode,
+    /// The first that is for something has it.
+    rules: Vec<Rule>,
     baseline: Option<Baseline>,
 }
 
 impl Accepting {
-    /// Reads what the options name.
+    /// Reads what the options name. `rules` are those that apply.
     ///
     /// # Errors
     /// It cannot be read, or makes no sense.
-    pub fn new(options: &AcceptOptions, own: OwnCode) -> Result<Self> {
+    pub fn new(options: &AcceptOptions, rules: Vec<Rule>, own: OwnCode) -> Result<Self> {
         let baseline = match &options.baseline {
             // What is there now is to be known from then on.
             Some(_) if options.is_write() => None,
             Some(path) => Baseline::read(path)?,
             None => None,
         };
-        Ok(Self { own, baseline })
+        Ok(Self { own, rules, baseline })
+    }
+
+    /// The rules that apply.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
     }
 
     /// What of a test's leaks is accepted. `counts` says which kinds can fail it.
     pub fn of(&self, test: &PlannedTest, seen: &Seen, counts: &dyn Fn(Leak) -> bool) -> Acceptance {
         let mut acceptance = Acceptance::default();
+        let mut things = counting(seen, counts);
+        if !self.rules.is_empty() && !things.is_empty() {
+            self.by_rules(&test.id(), &mut things, &mut acceptance);
+        }
         if let Some(baseline) = &self.baseline {
-            let compared = baseline.compare(&test.id(), &counting(seen, counts), &self.own);
-            acceptance.items = compared.accepted;
+            let compared = baseline.compare(&test.id(), &things, &self.own);
+            acceptance.items.extend(compared.accepted);
             acceptance.baseline = Some(compared.counts);
         }
         acceptance
+    }
+
+    /// Takes out of `things` what rules accept.
+    fn by_rules(&self, test: &str, things: &mut Vec<Thing<'_>>, acceptance: &mut Acceptance) {
+        let rule_of = |thing: &Thing<'_>| {
+            let stack = rule::named(thing);
+            self.rules.iter().position(|rule| rule.is_for(test, thing, &stack, &self.own))
+        };
+        let rules: Vec<Option<usize>> = things.iter().map(rule_of).collect();
+        let mut accepting = vec![false; self.rules.len()];
+        for (place, rule) in self.rules.iter().enumerate() {
+            let its = things.iter().zip(&rules).filter(|(_, rule)| **rule == Some(place));
+            let its: Vec<_> = its.map(|(thing, _)| thing).collect();
+            if its.is_empty() {
+                continue;
+            }
+            let bytes = its.iter().map(|thing| thing.measure.bytes).sum();
+            let roots = its.iter().filter(|thing| thing.root.is_none());
+            let blocks = roots.map(|thing| thing.measure.blocks).sum();
+            let exceeded = rule.limit.exceeded(Measure { bytes, blocks });
+            accepting[place] = exceeded.is_none();
+            acceptance.hits.push(Hit { rule: rule.name.to_string(), bytes, blocks, exceeded });
+        }
+        let mut rules = rules.into_iter();
+        things.retain(|thing| {
+            let Some(place) = rules.next().flatten().filter(|place| accepting[*place]) else { return true };
+            let by = By::Rule(self.rules[place].name.to_string());
+            acceptance.items.insert(thing.item, Accepted { measure: thing.measure, by });
+            false
+        });
     }
 }
 

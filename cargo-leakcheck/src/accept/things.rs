@@ -1,7 +1,7 @@
 //! What a test has left, of whichever kind, as rules and the baseline look at it.
 
 use super::path::plain;
-use crate::model::{Frame, Item, Leak, Measure, OwnCode, Seen};
+use crate::model::{FindingKind, Frame, Item, Leak, Measure, OwnCode, Seen};
 
 /// Something that a test has left.
 pub struct Thing<'a> {
@@ -13,8 +13,27 @@ pub struct Thing<'a> {
     pub what: Option<&'a str>,
     /// Where it comes from.
     pub stack: Option<&'a [Frame]>,
+    /// For indirectly lost blocks: where their leak root comes from.
+    pub root: Option<&'a [Frame]>,
     /// How much; of what is no memory, how many.
     pub measure: Measure,
+}
+
+impl<'a> Thing<'a> {
+    /// Where it comes from, or what it hangs below.
+    pub fn origin(&self) -> Option<&'a [Frame]> {
+        self.root.or(self.stack)
+    }
+
+    /// What kind of leak that is.
+    pub fn root_leak(&self) -> Leak {
+        match self.leak {
+            Leak::Memory(FindingKind::IndirectlyLost) if self.root.is_some() => {
+                Leak::Memory(FindingKind::DefinitelyLost)
+            }
+            leak => leak,
+        }
+    }
 }
 
 /// All that a test has left, but for what one-time initializers keep.
@@ -26,6 +45,7 @@ pub fn things(seen: &Seen) -> Vec<Thing<'_>> {
         leak: Leak::Memory(it.kind),
         what: None,
         stack: it.stack.as_deref(),
+        root: it.root.as_deref(),
         measure: it.measure,
     });
     let descriptors = left.descriptors.iter().enumerate().filter(|(_, it)| !it.once);
@@ -34,6 +54,7 @@ pub fn things(seen: &Seen) -> Vec<Thing<'_>> {
         leak: Leak::Descriptor,
         what: Some(&it.kind),
         stack: it.stack.as_deref(),
+        root: None,
         measure: number(it.numbers.len()),
     });
     let ipc = left.ipc.iter().enumerate().map(|(place, it)| Thing {
@@ -41,6 +62,7 @@ pub fn things(seen: &Seen) -> Vec<Thing<'_>> {
         leak: Leak::Ipc,
         what: Some(&it.kind),
         stack: it.stack.as_deref(),
+        root: None,
         measure: number(1),
     });
     let children = left.children.iter().enumerate().map(|(place, it)| Thing {
@@ -48,6 +70,7 @@ pub fn things(seen: &Seen) -> Vec<Thing<'_>> {
         leak: Leak::Child,
         what: None,
         stack: it.stack.as_deref(),
+        root: None,
         measure: number(1),
     });
     let threads = left.threads.iter().enumerate().map(|(place, it)| Thing {
@@ -55,6 +78,7 @@ pub fn things(seen: &Seen) -> Vec<Thing<'_>> {
         leak: Leak::Thread,
         what: None,
         stack: it.stack.as_deref(),
+        root: None,
         measure: number(1),
     });
     let mappings = left.mappings.iter().enumerate().filter(|(_, it)| !it.once);
@@ -63,6 +87,7 @@ pub fn things(seen: &Seen) -> Vec<Thing<'_>> {
         leak: Leak::Mapping,
         what: Some(&it.kind),
         stack: it.stack.as_deref(),
+        root: None,
         measure: Measure { bytes: it.bytes, blocks: it.count },
     });
     findings.chain(descriptors).chain(ipc).chain(children).chain(threads).chain(mappings).collect()

@@ -8,7 +8,9 @@ use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::choices::{CountArg, RecorderArg, WhenArg};
-use super::other_args::{DoctorArgs, ExecArgs, NextestArgs, ReportCommand, SetupArgs, ShowEnvArgs};
+use super::other_args::{
+    DoctorArgs, ExecArgs, ImportArgs, NextestArgs, ReportCommand, SetupArgs, ShowEnvArgs,
+};
 use super::select_args::SelectArgs;
 use super::values::{duration, jobs, table_size, tasks};
 
@@ -59,6 +61,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Trace any program, Rust or not; as cargo's or nextest's runner, tests
     Exec(Box<ExecArgs>),
+    /// Print suppressions of LeakSanitizer's or Valgrind's as rules
+    Import(ImportArgs),
     /// Print the tests that would run, with their budgets
     List(Box<TestArgs>),
     /// Run cargo nextest, whose tests are traced and reported as one run
@@ -215,6 +219,15 @@ pub struct RunArgs {
     /// Count known leaks as all others
     #[arg(long, conflicts_with = "baseline")]
     pub no_baseline: bool,
+    /// Suppressions of LeakSanitizer's or Valgrind's, to be rules
+    #[arg(long, value_name = "PATH")]
+    pub suppressions: Vec<Utf8PathBuf>,
+    /// Print rules to standard output by which the run would pass
+    #[arg(long)]
+    pub write_rules: bool,
+    /// Fail if a rule is for nothing that was found
+    #[arg(long)]
+    pub deny_unused_rules: bool,
     /// What the limits for bytes and blocks are for: what is lost, or all that is outstanding at exit [default: lost]
     #[arg(long, value_name = "lost|outstanding", hide_possible_values = true)]
     pub count: Option<CountArg>,

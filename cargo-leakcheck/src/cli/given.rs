@@ -55,6 +55,7 @@ pub fn layer(run: &RunArgs, jobs: Option<(NonZeroUsize, &'static str)>) -> Layer
         (Key::Count, "count", run.count.map(|count| Value::Count(count.into()))),
         (Key::CountFailed, "count-failed", on(run.count_failed)),
         (Key::CountShouldPanic, "count-should-panic", on(run.count_should_panic)),
+        (Key::DenyUnusedRules, "deny-unused-rules", on(run.deny_unused_rules)),
         (Key::DenyBadFrees, "deny-bad-frees", on(run.deny_bad_frees)),
         (
             Key::NoFds,

@@ -25,8 +25,10 @@ use self::choices::WhenArg;
 use self::libtest::LibtestArgs;
 use self::other_args::{DoctorArgs, ReportCommand, SetupArgs, ShowEnvArgs};
 use self::select_args::{MessageFormatArg, RunIgnoredArg, SelectArgs};
+use crate::accept::rule::day;
 use crate::config::apply;
 use crate::error::{Error, Result};
+use crate::model::Day;
 use crate::options::{
     AcceptOptions, Action, BuildOptions, Color, ConfigOptions, DoctorOptions, Environment, Github, Ignored,
     JudgeOptions, Options, Ratchet, ReportOptions, Selection, SetupAction, SetupOptions, TraceOptions, When,
@@ -34,8 +36,8 @@ use crate::options::{
 use crate::plan::filterset::needs_dependencies;
 
 /// The commands that can be taken for a test's name.
-const COMMANDS: [&str; 9] =
-    ["baseline", "doctor", "list", "exec", "nextest", "setup", "show-config", "show-env", "report"];
+const COMMANDS: [&str; 10] =
+    ["baseline", "doctor", "import", "list", "exec", "nextest", "setup", "show-config", "show-env", "report"];
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -46,6 +48,8 @@ pub enum Request {
     Examine(Box<DoctorOptions>),
     /// Set the tool up for this user.
     Setup(SetupOptions),
+    /// Print suppressions of these files as rules.
+    Import(Vec<Utf8PathBuf>),
     /// Print this text (`--help`, `--version`) and end with success. It holds ANSI styles, which are to
     /// be removed where they are not wanted.
     Print(String),
@@ -62,6 +66,8 @@ pub struct Surroundings {
     pub executable: PathBuf,
     /// How many CPUs it may use.
     pub cpus: usize,
+    /// The day, by UTC.
+    pub today: Day,
 }
 
 impl Surroundings {
@@ -76,6 +82,7 @@ impl Surroundings {
             directory: std::env::current_dir().map_err(system("reading the working directory"))?,
             executable: std::env::current_exe().map_err(system("finding the path of this program"))?,
             cpus: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            today: day(std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs())),
         })
     }
 
@@ -145,6 +152,7 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
             };
             return Ok(Request::Setup(SetupOptions { action, executable: surroundings.executable }));
         }
+        Some(Command::Import(import)) => return Ok(Request::Import(import.files)),
         Some(Command::Nextest(nextest)) => {
             let cargo = runner::cargo_args(&nextest.command);
             let start = start(cargo.place.manifest_path.as_ref(), &surroundings);
@@ -301,7 +309,16 @@ fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Sha
     apply::judge(&config.given, &mut judge);
     apply::report(&config.given, &mut report);
     let baseline = run.baseline.as_ref().map(|path| given::directory(surroundings).join(path));
-    let accept = AcceptOptions { baseline, no_baseline: run.no_baseline, ratchet: None };
+    let mut accept = AcceptOptions {
+        baseline,
+        no_baseline: run.no_baseline,
+        ratchet: None,
+        suppressions: run.suppressions.iter().map(|path| given::directory(surroundings).join(path)).collect(),
+        write_rules: run.write_rules,
+        deny_unused_rules: false,
+        today: surroundings.today,
+    };
+    apply::accept(&config.given, &mut accept);
     Shared { trace, judge, accept, report, config }
 }
 

@@ -43,6 +43,13 @@ pub struct SetupArgs {
     pub check: bool,
 }
 
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// Suppression files
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<Utf8PathBuf>,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum ReportCommand {
     /// Put JSON reports together, of partitions or of processes (`LEAKCHECK_RESULTS`)

@@ -57,7 +57,7 @@ pub fn options(matches: &ArgMatches, surroundings: &Surroundings) -> Vec<String>
     let mut options = Vec::new();
     for argument in known.get_arguments() {
         let id = argument.get_id().as_str();
-        if ["github", "json", "junit"].contains(&id)
+        if ["github", "json", "junit", "write_rules", "deny_unused_rules"].contains(&id)
             || matches.value_source(id) != Some(ValueSource::CommandLine)
         {
             continue;
@@ -68,7 +68,7 @@ pub fn options(matches: &ArgMatches, surroundings: &Surroundings) -> Vec<String>
             let values = values.map(|value| value.to_string_lossy().into_owned());
             // The runner has another working directory.
             let place = |path| given::directory(surroundings).join(path).into_string();
-            let is_path = ["config_file", "baseline"].contains(&id);
+            let is_path = ["config_file", "baseline", "suppressions"].contains(&id);
             options.extend(values.map(|value| if is_path { place(value) } else { value }));
         }
     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::key::{Key, Value};
 use super::layer::{Layer, Origin};
 use crate::model::{Budget, PlannedTest};
-use crate::options::{JudgeOptions, KernelBytes, Options, Policy, ReportOptions, TraceOptions};
+use crate::options::{
+    AcceptOptions, JudgeOptions, KernelBytes, Options, Policy, ReportOptions, TraceOptions,
+};
 
 /// Sets what concerns the tracer.
 pub fn trace(layer: &Layer, trace: &mut TraceOptions) {
@@ -61,6 +63,11 @@ pub fn judge(layer: &Layer, judge: &mut JudgeOptions) {
             _ => {}
         }
     }
+}
+
+/// Sets what concerns what is accepted.
+pub fn accept(layer: &Layer, accept: &mut AcceptOptions) {
+    accept.deny_unused_rules |= is_on(layer, Key::DenyUnusedRules);
 }
 
 /// Sets what concerns the report.

@@ -39,6 +39,7 @@ pub enum Key {
     Recorder,
     RequireEbpf,
     NoSudo,
+    DenyUnusedRules,
     KernelReport,
     Files,
     FullStacks,
@@ -91,7 +92,7 @@ const TABLE: u64 = MAX_ENTRIES as u64;
 const TASKS: u64 = MAX_TASKS as u64;
 
 /// All keys, in the order in which they are explained.
-pub const KEYS: [Known; 40] = [
+pub const KEYS: [Known; 41] = [
     of_test(Key::Bytes, "bytes", Kind::Size, "0"),
     of_test(Key::Blocks, "blocks", Kind::Number, "no limit"),
     of_test(Key::ReachableBytes, "reachable-bytes", Kind::Size, "no limit"),
@@ -123,6 +124,7 @@ pub const KEYS: [Known; 40] = [
     of_run(Key::Recorder, "recorder", Kind::Recorder, "\"auto\""),
     of_run(Key::RequireEbpf, "require-ebpf", Kind::Switch, "false"),
     of_run(Key::NoSudo, "no-sudo", Kind::Switch, "false"),
+    of_run(Key::DenyUnusedRules, "deny-unused-rules", Kind::Switch, "false"),
     of_run(Key::KernelReport, "kernel-report", Kind::Switch, "false"),
     of_run(Key::Files, "files", Kind::Switch, "false"),
     of_run(Key::FullStacks, "full-stacks", Kind::Switch, "false"),

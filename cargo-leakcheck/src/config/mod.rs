@@ -16,6 +16,7 @@ mod key;
 mod layer;
 mod read;
 mod root;
+mod rules;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -28,13 +29,15 @@ use camino::{Utf8Path, Utf8PathBuf};
 pub use self::key::{KEYS, Key, Kind, Known, Value};
 pub use self::layer::{Given, Layer, Origin};
 pub use self::root::of as root_of;
+#[cfg(test)]
+pub(crate) use self::rules::rules_of;
 pub use self::show::{explain_run, explain_test};
 pub use self::value::duration;
 
 use self::layer::Override;
 use self::read::Profiles;
 use crate::error::{Error, Result};
-use crate::model::{Budget, PlannedTest};
+use crate::model::{Budget, PlannedTest, Rule};
 use crate::options::{ConfigOptions, Options, TraceOptions};
 
 /// Where the file is, below the workspace's root.
@@ -54,6 +57,10 @@ pub struct Config {
     profile: Layer,
     /// What they set for some tests, the first one first.
     overrides: Vec<Override>,
+    /// What they accept; those of the profile that was chosen first.
+    rules: Vec<Rule>,
+    /// Suppression files, as seen from the workspace's root.
+    suppressions: Vec<String>,
     /// The root of the workspace that it is for.
     root: Option<Utf8PathBuf>,
     /// That workspace's own files have some of it.
@@ -135,6 +142,8 @@ impl Config {
                 std::iter::once(&profile.values).chain(overrides).try_for_each(agrees)?;
                 layer::fill(&mut config.profile, &profile.values);
                 config.overrides.extend(profile.overrides.iter().cloned());
+                config.rules.extend(profile.rules.iter().cloned());
+                config.suppressions.extend(profile.suppressions.iter().cloned());
             }
             config.chain.push(name);
         }
@@ -171,6 +180,22 @@ impl Config {
     /// The root of the workspace that it is for, where one was found.
     pub fn root(&self) -> Option<&Utf8Path> {
         self.root.as_deref()
+    }
+
+    /// The profile that was chosen.
+    pub fn profile(&self) -> &str {
+        self.chain.first().map_or(DEFAULT, String::as_str)
+    }
+
+    /// What is accepted, the first rule first.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Suppression files of other tools.
+    pub fn suppressions(&self) -> impl Iterator<Item = Utf8PathBuf> {
+        let root = self.root.clone().unwrap_or_default();
+        self.suppressions.iter().map(move |path| root.join(path))
     }
 
     /// The filters of the overrides.
@@ -222,6 +247,7 @@ impl Config {
         }
         apply::trace(&layer, &mut options.trace);
         apply::judge(&layer, &mut options.judge);
+        apply::accept(&layer, &mut options.accept);
         apply::report(&layer, &mut options.report);
         options.sudo &= !apply::is_on(&layer, Key::NoSudo);
         Ok(())

@@ -14,6 +14,7 @@ use super::key::{KEYS, Key};
 use super::layer::{Given, Layer, Origin, Override};
 use super::value;
 use crate::diagnostic;
+use crate::model::Rule;
 
 /// Profiles by their names.
 pub type Profiles = BTreeMap<String, Profile>;
@@ -27,6 +28,10 @@ pub struct Profile {
     pub values: Layer,
     /// What it sets for some tests; the first one that sets a key has it.
     pub overrides: Vec<Override>,
+    /// What it accepts.
+    pub rules: Vec<Rule>,
+    /// Suppression files of other tools.
+    pub suppressions: Vec<String>,
 }
 
 /// A place in a file, to be pointed at.
@@ -115,34 +120,34 @@ pub fn profiles(path: &str, text: &str, tables: &[&str]) -> Result<Profiles, Str
     Ok(profiles)
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     path: &'a str,
     text: std::sync::Arc<str>,
 }
 
 impl Reader<'_> {
-    fn point(&self, at: Range<usize>, message: &str, hint: &str) -> String {
+    pub(super) fn point(&self, at: Range<usize>, message: &str, hint: &str) -> String {
         diagnostic::point(Some(self.path), &self.text, at, message, hint)
     }
 
-    fn place(&self, at: Range<usize>) -> Place {
+    pub(super) fn place(&self, at: Range<usize>) -> Place {
         Place { text: self.text.clone(), path: self.path.to_owned(), at }
     }
 
-    fn table<'t, 'i>(&self, value: &'t Spanned<DeValue<'i>>) -> Result<&'t DeTable<'i>, String> {
+    pub(super) fn table<'t, 'i>(&self, value: &'t Spanned<DeValue<'i>>) -> Result<&'t DeTable<'i>, String> {
         value.get_ref().as_table().ok_or_else(|| {
             self.point(value.span(), &format!("expected a table, not {}", value::a(value.get_ref())), "")
         })
     }
 
-    fn string<'t>(&self, value: &'t Spanned<DeValue<'_>>) -> Result<&'t str, String> {
+    pub(super) fn string<'t>(&self, value: &'t Spanned<DeValue<'_>>) -> Result<&'t str, String> {
         value.get_ref().as_str().ok_or_else(|| {
             self.point(value.span(), &format!("expected a string, not {}", value::a(value.get_ref())), "")
         })
     }
 
     /// The message for a key that is none of `names`; `hint` is for one that is like none of them.
-    fn unknown(&self, key: &Spanned<impl AsRef<str>>, names: &[&str], hint: &str) -> String {
+    pub(super) fn unknown(&self, key: &Spanned<impl AsRef<str>>, names: &[&str], hint: &str) -> String {
         let name = key.get_ref().as_ref();
         let like = name.replace('_', "-").to_lowercase();
         let nearest = names.iter().map(|known| (distance(known, &like), known)).min();
@@ -176,8 +181,16 @@ impl Reader<'_> {
                         profile.overrides.push(self.overriding(name, one)?);
                     }
                 }
+                "rules" => profile.rules = self.rules(name, value)?,
+                "suppressions" => profile.suppressions = self.strings(value)?,
                 _ => {
-                    let (key, given) = self.given(name, key, value, &["inherits", "overrides"], false)?;
+                    let (key, given) = self.given(
+                        name,
+                        key,
+                        value,
+                        &["inherits", "overrides", "rules", "suppressions"],
+                        false,
+                    )?;
                     profile.values.insert(key, given);
                 }
             }
@@ -220,8 +233,7 @@ impl Reader<'_> {
             let message = format!("`{name}` is the same for all tests of a run");
             return Err(self.point(key.span(), &message, "it stands in a profile, not in an override"));
         }
-        let value = value::read(known.kind, value.get_ref())
-            .map_err(|message| self.point(value.span(), &format!("wrong value of `{name}`"), &message))?;
+        let value = self.value(name, known.kind, value)?;
         let (place, profile) = (self.place(key.span()).line(), profile.to_owned());
         Ok((known.key, Given { value, origin: Origin::File { place, profile, in_override } }))
     }

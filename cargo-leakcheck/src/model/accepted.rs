@@ -9,6 +9,23 @@ pub struct Acceptance {
     pub items: BTreeMap<Item, Accepted>,
     /// How the test compares with the baseline; none where there is no baseline.
     pub baseline: Option<Compared>,
+    /// The rules that are for something that it has left.
+    pub hits: Vec<Hit>,
+}
+
+/// What a rule is for in a test.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hit {
+    /// The rule's name.
+    pub rule: String,
+    /// How much it is for, what hangs below leak roots included.
+    pub bytes: u64,
+    /// In how many blocks, leak roots alone; of what is no memory, how many.
+    pub blocks: u64,
+    /// What is more than it accepts, so that all of it counts: `2 > 1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exceeded: Option<String>,
 }
 
 /// Something that a test has left, by its place in the list of its kind.
@@ -101,6 +118,8 @@ pub struct Accepted {
 pub enum By {
     /// It was there when the baseline was written.
     Baseline,
+    /// The rule of this name.
+    Rule(String),
 }
 
 /// How what a test leaks compares with what it has leaked before: numbers of leaks.

@@ -2,6 +2,8 @@
 
 use camino::Utf8PathBuf;
 
+use crate::model::Day;
+
 /// What to accept.
 #[derive(Clone, Debug, Default)]
 pub struct AcceptOptions {
@@ -11,6 +13,14 @@ pub struct AcceptOptions {
     pub no_baseline: bool,
     /// What to make of it after the run.
     pub ratchet: Option<Ratchet>,
+    /// Suppression files of other tools.
+    pub suppressions: Vec<Utf8PathBuf>,
+    /// `--write-rules`: print rules by which the run would pass.
+    pub write_rules: bool,
+    /// A rule that is for nothing is an error.
+    pub deny_unused_rules: bool,
+    /// The day on which rules expire or not.
+    pub today: Day,
 }
 
 impl AcceptOptions {

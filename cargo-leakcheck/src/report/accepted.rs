@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::text;
+use super::{Run, text};
 use crate::model::{Accepted, By, CheckedTest, Compared, Item, Measure};
 
 /// A test without what is wholly accepted.
@@ -53,6 +53,9 @@ pub(super) fn mark(test: &CheckedTest, item: Item) -> String {
         Some(Accepted { measure, by: By::Baseline }) => {
             format!(", of which {} known", text::measure(*measure))
         }
+        Some(Accepted { measure, by: By::Rule(rule) }) => {
+            format!(", of which {} by rule '{}'", text::measure(*measure), text::line(rule))
+        }
         None if test.memory.acceptance.baseline.is_some() => ", new".to_owned(),
         None => String::new(),
     }
@@ -66,6 +69,23 @@ pub(super) fn compared(compared: Compared) -> String {
         parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}"));
     let parts = parts.collect::<Vec<_>>().join(", ");
     if parts.is_empty() { "nothing known".to_owned() } else { parts }
+}
+
+/// A line for each rule that is for something: `'init': 32 B in 1 block of 2 tests`.
+pub(super) fn rules(run: &Run) -> Vec<String> {
+    let mut rules: BTreeMap<&str, (Measure, u64, Option<&str>)> = BTreeMap::new();
+    for hit in run.tests.iter().flat_map(|test| &test.memory.acceptance.hits) {
+        let (measure, tests, exceeded) = rules.entry(&hit.rule).or_default();
+        *measure = *measure + Measure { bytes: hit.bytes, blocks: hit.blocks };
+        *tests += 1;
+        *exceeded = exceeded.or(hit.exceeded.as_deref());
+    }
+    let line = |(rule, (measure, tests, exceeded)): (&str, (Measure, u64, Option<&str>))| {
+        let exceeded = exceeded.map_or_else(String::new, |why| format!(", exceeded: {why}"));
+        let of = text::count(tests, "test");
+        format!("'{}': {} of {of}{exceeded}", text::line(rule), text::measure(measure))
+    };
+    rules.into_iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{Format, Run, Summary, View, targets};
 use crate::model::{
-    Attempts, CheckedTest, Compared, Finding, FindingKind, Frame, LeftFiles, Measure, Outcome, Verdict,
+    Attempts, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, LeftFiles, Measure, Outcome, Verdict,
 };
 use crate::model::{NotChecked, RecordedBy};
 use crate::snapshot::Loss;
@@ -100,6 +100,8 @@ pub(super) struct Test<'a> {
     baseline: Option<Compared>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     accepted: Vec<accepted::Row>,
+    #[serde(skip_serializing_if = "<[Hit]>::is_empty")]
+    rules: &'a [Hit],
     duration_ns: u64,
     recorder: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,6 +205,7 @@ pub(super) fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         attempts: memory.attempts,
         baseline: memory.acceptance.baseline,
         accepted: accepted::rows(&memory.acceptance),
+        rules: &memory.acceptance.hits,
         duration_ns: nanoseconds(*duration),
         recorder: recorded_by.as_ref().map(RecordedBy::name),
         recorder_reason: recorded_by.as_ref().and_then(RecordedBy::because),

@@ -118,6 +118,9 @@ impl Terminal {
             4 | 10 => YELLOW,
             _ => RED,
         };
+        for rule in accepted::rules(run) {
+            shown += &format!("{} {rule}\n", word("Rule", style));
+        }
         if let Some(compared) = summary.baseline {
             let mends =
                 if compared.fixed > 0 { " (`cargo leakcheck baseline update` takes it out)" } else { "" };

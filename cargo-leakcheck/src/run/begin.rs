@@ -38,6 +38,7 @@ impl Begun {
         if !accept.no_baseline && !is_program && accept.baseline.is_none() {
             accept.baseline = config.root().map(|root| root.join(baseline::FILE));
         }
+        options.accept.suppressions.extend(config.suppressions());
         config.resolve(&mut options)?;
         match &mut options.action {
             // One of many processes has no summary to write.

@@ -82,6 +82,8 @@ pub fn job(
     let brief = matches!(&tests[..], [test] if test.stdio == Stdio::Forwarded);
     let not_checked = Vec::new();
     let all = std::collections::BTreeSet::new();
-    let job = Job { tests, all, executables, targets, not_checked, notes, own, may_be_empty, brief };
+    let is_whole = false;
+    let job =
+        Job { tests, all, is_whole, executables, targets, not_checked, notes, own, may_be_empty, brief };
     Ok((job, filters))
 }

@@ -21,6 +21,8 @@ pub struct Job {
     /// What is followed where tests start it, if that is asked for.
     pub executables: Vec<Utf8PathBuf>,
     pub targets: Vec<Target>,
+    /// All tests that there are were selected, but for ignored ones.
+    pub is_whole: bool,
     pub not_checked: Vec<NotChecked>,
     pub notes: Vec<String>,
     pub own: OwnCode,
@@ -38,6 +40,7 @@ impl Job {
             all: BTreeSet::new(),
             executables: self.executables.clone(),
             targets: Vec::new(),
+            is_whole: false,
             not_checked: Vec::new(),
             notes: Vec::new(),
             own: self.own.clone(),
@@ -100,7 +103,9 @@ pub fn prepare(
     }
     let (may_be_empty, brief, tests) = (false, false, plan.tests);
     let all = plan.all;
-    let job = Job { tests, all, executables, targets, not_checked, notes, own, may_be_empty, brief };
+    let is_whole = selection.is_whole();
+    let job =
+        Job { tests, all, is_whole, executables, targets, not_checked, notes, own, may_be_empty, brief };
     Ok((job, filters))
 }
 

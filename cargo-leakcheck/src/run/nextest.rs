@@ -9,7 +9,7 @@ use camino::Utf8Path;
 use fs_err as fs;
 
 use super::untested::untested;
-use super::{annotate, job, view};
+use super::{annotate, job, rules, view};
 use crate::build::{Workspace, runner};
 use crate::config::Config;
 use crate::error::{Error, Exit, Result};
@@ -32,6 +32,7 @@ pub fn nextest(
     interrupts: &Interrupts,
 ) -> Result<Exit> {
     let files = report::open(&options.report)?;
+    let (rules, notes) = rules::all(config, options)?;
     let (run, own) = match traced((build, config), runner_options, command, options, interrupts) {
         Ok(traced) => traced,
         Err(error) => return Err(untested(error, files, options)),
@@ -48,9 +49,12 @@ pub fn nextest(
         if let Some(note) = run.steered.note() {
             progress.print(&format!("note: {note}\n"));
         }
+        notes.iter().for_each(|note| progress.print(&format!("note: {note}\n")));
         annotate(&run, &view, options, &progress);
     }
     files.write(&run, &view)?;
+    // Which tests nextest has selected is its own affair.
+    rules::unused(&run, &rules, false, options)?;
     Ok(run.exit)
 }
 

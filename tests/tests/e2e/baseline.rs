@@ -1,9 +1,8 @@
 //! The baseline on real tests: what leaked when it was written fails nothing, and whatever is more does.
 
-use camino::Utf8PathBuf;
-use fs_err as fs;
-use leakcheck_tests::tool::{Run, Workshop, open_to_all};
+use leakcheck_tests::tool::{Run, Workshop};
 
+use crate::package::Package;
 use crate::{NamedTrial, Outcome, documents};
 
 /// Name and body of each trial.
@@ -17,59 +16,8 @@ pub const TRIALS: &[NamedTrial] = &[
 
 const FILE: &str = ".config/leakcheck-baseline.json";
 
-/// A package of its own, in a folder that is removed with it.
-struct Package {
-    folder: tempfile::TempDir,
-}
-
-impl Package {
-    fn new(workshop: &Workshop, library: &str) -> Result<Self, String> {
-        let folder = tempfile::tempdir_in(workshop.path()).map_err(|problem| problem.to_string())?;
-        let package = Self { folder };
-        package.write(
-            "Cargo.toml",
-            "[package]\nname = 'old'\nversion = '0.0.0'\nedition = '2024'\n[workspace]\n",
-        )?;
-        package.write("src/lib.rs", library)?;
-        open_to_all(&package.path(""))?;
-        Ok(package)
-    }
-
-    fn path(&self, name: &str) -> Utf8PathBuf {
-        Utf8PathBuf::from_path_buf(self.folder.path().join(name)).expect("made by us")
-    }
-
-    fn write(&self, name: &str, text: &str) -> Outcome {
-        let path = self.path(name);
-        let parent = path.parent().expect("it is in the folder");
-        fs::create_dir_all(parent)
-            .and_then(|()| fs::write(&path, text))
-            .map_err(|problem| problem.to_string())
-    }
-
-    fn read(&self, name: &str) -> Result<String, String> {
-        fs::read_to_string(self.path(name)).map_err(|problem| problem.to_string())
-    }
-
-    fn run_with(
-        &self,
-        workshop: &Workshop,
-        args: &[&str],
-        variables: &[(&str, &str)],
-    ) -> Result<Run, String> {
-        let mut command = workshop.command(args)?;
-        command.current_dir(self.folder.path()).envs(variables.iter().copied());
-        let output = command.output().map_err(|problem| format!("{command:?}: {problem}"))?;
-        Ok(Run::new(format!("{command:?}"), output))
-    }
-
-    fn run(&self, workshop: &Workshop, args: &[&str]) -> Result<Run, String> {
-        self.run_with(workshop, args, &[])
-    }
-}
-
 /// Three leaks: 40 bytes, 24 bytes, a file.
-const OLD: &str = "\
+pub const OLD: &str = "\
 #[cfg(test)]
 mod tests {
     fn leak(bytes: usize) {

@@ -30,9 +30,11 @@ mod kernel_bytes;
 mod left;
 mod mapped;
 mod nextest;
+mod package;
 mod parts;
 mod processes;
 mod raised;
+mod rules;
 mod runner;
 mod selection;
 mod setup;
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         nextest::TRIALS,
         parts::TRIALS,
         raised::TRIALS,
+        rules::TRIALS,
         runner::TRIALS,
         selection::TRIALS,
         setup::TRIALS,

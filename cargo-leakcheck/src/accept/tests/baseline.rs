@@ -31,6 +31,7 @@ fn with_things<T>(leaks: &Leaks<'_>, line: u32, then: impl FnOnce(&[Thing<'_>]) 
             leak: Leak::Memory(*kind),
             what: None,
             stack: (!functions.is_empty()).then(|| stacks[place].as_slice()),
+            root: None,
             measure: Measure { bytes: *bytes, blocks: *blocks },
         };
     then(&leaks.iter().enumerate().map(thing).collect::<Vec<_>>())

@@ -5,7 +5,7 @@ use clap::Args as _;
 use super::*;
 
 /// Options that are for one run, and none of a configuration.
-const NO_KEYS: [&str; 12] = [
+const NO_KEYS: [&str; 14] = [
     "baseline",
     "config-file",
     "no-baseline",
@@ -18,6 +18,8 @@ const NO_KEYS: [&str; 12] = [
     "timings",
     "fail-fast",
     "help",
+    "suppressions",
+    "write-rules",
 ];
 
 #[test]

@@ -107,8 +107,8 @@ fn every_key_means_something() {
         let (mut options, mut budget) = (run(&[]), Budget::default());
         let shown = |options: &Options, budget: &Budget| {
             format!(
-                "{:?} {:?} {:?} {} {budget:?}",
-                options.trace, options.judge, options.report, options.sudo
+                "{:?} {:?} {:?} {:?} {} {budget:?}",
+                options.trace, options.judge, options.accept, options.report, options.sudo
             )
         };
         let before = shown(&options, &budget);

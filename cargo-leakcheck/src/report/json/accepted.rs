@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Acceptance, Accepted, Compared, Item};
+use crate::model::{Acceptance, Accepted, Compared, Hit, Item};
 
 #[derive(Serialize, Deserialize)]
 pub struct Row {
@@ -18,6 +18,6 @@ pub fn rows(acceptance: &Acceptance) -> Vec<Row> {
 }
 
 /// What they were made of.
-pub fn acceptance(rows: Vec<Row>, baseline: Option<Compared>) -> Acceptance {
-    Acceptance { items: rows.into_iter().map(|row| (row.item, row.accepted)).collect(), baseline }
+pub fn acceptance(rows: Vec<Row>, baseline: Option<Compared>, hits: Vec<Hit>) -> Acceptance {
+    Acceptance { items: rows.into_iter().map(|row| (row.item, row.accepted)).collect(), baseline, hits }
 }

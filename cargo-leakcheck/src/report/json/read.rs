@@ -14,7 +14,7 @@ use self::target::Row as TargetRow;
 use super::accepted::{Row, acceptance};
 use crate::error::Exit;
 use crate::model::{
-    Attempts, Budget, CheckedTest, Compared, Finding, FindingKind, Frame, Judged, LeftFiles, Measure,
+    Attempts, Budget, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, Judged, LeftFiles, Measure,
     NotChecked, Outcome, Output, PlannedTest, RecordedBy, Stdio, Steered, TestBinary, TestName, Totals,
     Verdict, Window, target_of_id,
 };
@@ -95,6 +95,8 @@ struct Test {
     baseline: Option<Compared>,
     #[serde(default)]
     accepted: Vec<Row>,
+    #[serde(default)]
+    rules: Vec<Hit>,
     duration_ns: u64,
     recorder: Option<String>,
     recorder_reason: Option<String>,
@@ -204,7 +206,7 @@ fn test(read: Test) -> Result<CheckedTest, String> {
         left: read.kernel.into(),
         files: read.temporary_files,
         losses,
-        acceptance: acceptance(read.accepted, read.baseline),
+        acceptance: acceptance(read.accepted, read.baseline, read.rules),
         verdict,
         attempts: read.attempts,
         counts: read.counts,

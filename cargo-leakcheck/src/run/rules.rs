@@ -1,0 +1,166 @@
+//! Rules: those that apply to a run, what they were for, and those by which it would pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+
+use camino::Utf8PathBuf;
+
+use crate::accept::things::{self, Thing};
+use crate::accept::{Accepting, counting, rule, suppressions, written};
+use crate::config::Config;
+use crate::error::{Error, Exit, Result};
+use crate::judge;
+use crate::model::{CheckedTest, Item, Leak, Limit, Measure, OwnCode, Patterns, Rule, RuleFrom, Verdict};
+use crate::options::Options;
+use crate::report::Run;
+use crate::sys::Patient;
+
+/// All rules of a run, the configuration's first, and what the user should know of them.
+///
+/// # Errors
+/// A suppression file cannot be read.
+pub fn all(config: &Config, options: &Options) -> Result<(Vec<Rule>, Vec<String>)> {
+    let mut rules = config.rules().to_vec();
+    let mut notes = Vec::new();
+    for path in &options.accept.suppressions {
+        let imported = suppressions::read(path)?;
+        rules.extend(imported.rules);
+        notes.extend(imported.left_out.into_iter().map(|what| format!("left out: {what}")));
+    }
+    for rule in rules.iter().filter(|rule| !rule.applies_on(options.accept.today)) {
+        notes.push(format!("{} has expired, and is for nothing any more", called(rule)));
+    }
+    rules.retain(|rule| rule.applies_on(options.accept.today));
+    Ok((rules, notes))
+}
+
+fn called(rule: &Rule) -> String {
+    format!("rule '{}' ({})", rule.name, rule.place)
+}
+
+/// Looks for rules that were for nothing. Of a run of some tests only nobody can tell.
+///
+/// # Errors
+/// There are some, and they are to be an error.
+pub fn unused(run: &Run, rules: &[Rule], is_whole: bool, options: &Options) -> Result<Vec<String>> {
+    let hits = run.tests.iter().flat_map(|test| &test.memory.acceptance.hits);
+    let hits: BTreeSet<&str> = hits.map(|hit| hit.rule.as_str()).collect();
+    let unused: Vec<_> = rules.iter().filter(|rule| !hits.contains(&*rule.name)).map(called).collect();
+    if unused.is_empty() || run.interrupted {
+        return Ok(Vec::new());
+    }
+    if options.accept.deny_unused_rules {
+        let unused = unused.join(", ");
+        return Err(Error::Config(format!(
+            "nothing was found that these are for (--deny-unused-rules): {unused}"
+        )));
+    }
+    let note = |rule| format!("{rule} is for nothing that was found");
+    Ok(if is_whole { unused.into_iter().map(note).collect() } else { Vec::new() })
+}
+
+/// Rules by which the tests of a run would pass, as a configuration file has them.
+pub fn by_which_it_passes(run: &Run, accepting: &Accepting, own: &OwnCode, profile: &str) -> String {
+    let mut rules: Vec<Rule> = Vec::new();
+    let mut most: BTreeMap<usize, Measure> = BTreeMap::new();
+    let mut comments = BTreeSet::new();
+    let leaking =
+        |test: &&CheckedTest| matches!(test.memory.verdict, Verdict::Leaks(_)) && test.memory.counts;
+    let tests: Vec<_> = run.tests.iter().filter(leaking).map(|test| (test, test.memory.seen())).collect();
+    for pass in 0..2 {
+        for (test, seen) in &tests {
+            let counts = |leak: Leak| judge::counts(&test.test.budget, &test.test.judging(), leak);
+            let mut sums: BTreeMap<usize, Measure> = BTreeMap::new();
+            for thing in counting(seen, &counts) {
+                if !is_counted(test, &thing) {
+                    continue;
+                }
+                let stack = rule::named(&thing);
+                let is_for = |rule: &&Rule| rule.is_for(&test.test.id(), &thing, &stack, own);
+                if let Some(old) = accepting.rules().iter().find(is_for) {
+                    comments.insert(format!("# the limit of {} is too low", called(old)));
+                    continue;
+                }
+                let place = rules.iter().position(|rule| is_for(&rule));
+                // In the first pass all rules are made; which one is for what is known in the second.
+                let Some(place) = place else {
+                    match rule_for(&thing, own) {
+                        Some(rule) => rules.push(rule),
+                        None => drop(
+                            comments.insert("# what has no call stack cannot be said by a rule".to_owned()),
+                        ),
+                    }
+                    continue;
+                };
+                let sum = sums.entry(place).or_default();
+                sum.bytes += thing.measure.bytes;
+                sum.blocks += if thing.root.is_none() { thing.measure.blocks } else { 0 };
+            }
+            for (place, sum) in sums.into_iter().filter(|_| pass == 1) {
+                let most = most.entry(place).or_default();
+                *most = Measure { bytes: most.bytes.max(sum.bytes), blocks: most.blocks.max(sum.blocks) };
+            }
+        }
+    }
+    for (place, most) in most {
+        let bytes = rules[place].kinds.iter().all(|kind| matches!(kind, Leak::Memory(_) | Leak::Mapping));
+        rules[place].limit = Limit { bytes: bytes.then_some(most.bytes), blocks: Some(most.blocks) };
+    }
+    let written = rules.iter().map(|rule| written::toml(rule, profile));
+    comments.into_iter().map(|comment| comment + "\n").chain(written).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether not all of it is accepted.
+fn is_counted(test: &CheckedTest, thing: &Thing<'_>) -> bool {
+    let item: Item = thing.item;
+    test.memory.acceptance.of(item) != thing.measure
+}
+
+/// A rule for what comes from the innermost function of the user's own.
+fn rule_for(thing: &Thing<'_>, own: &OwnCode) -> Option<Rule> {
+    let function = things::frames(thing.origin(), own).into_iter().next();
+    let library = || {
+        let module = thing.origin()?.iter().find_map(|frame| frame.module.as_deref())?;
+        module.rsplit('/').next().map(str::to_owned)
+    };
+    let patterns = match function {
+        Some(function) => Patterns { function: Some(function), ..Patterns::default() },
+        None => Patterns { library: Some(library()?), ..Patterns::default() },
+    };
+    let name = patterns.function.clone().or(patterns.library.clone()).unwrap_or_default().into();
+    Some(Rule {
+        name,
+        place: String::new(),
+        reason: "accepted by --write-rules; say why".to_owned(),
+        from: RuleFrom::Frame(patterns),
+        kinds: vec![thing.root_leak()],
+        test: None,
+        limit: Limit::default(),
+        expires: None,
+    })
+}
+
+/// Prints suppressions of other tools as rules, and says what of them cannot be.
+///
+/// # Errors
+/// A file cannot be read, or nobody takes the output.
+pub fn import(files: &[Utf8PathBuf]) -> Result<Exit> {
+    let mut rules = Vec::new();
+    for path in files {
+        let imported = suppressions::read(path)?;
+        imported.left_out.iter().for_each(|what| anstream::eprintln!("note: left out: {what}"));
+        rules.extend(imported.rules.iter().map(|rule| written::toml(rule, "default")));
+    }
+    print(&rules.join("\n"))?;
+    Ok(Exit::Clean)
+}
+
+/// Writes to standard output.
+///
+/// # Errors
+/// Nobody takes it.
+pub fn print(text: &str) -> Result<()> {
+    Patient(std::io::stdout())
+        .write_all(text.as_bytes())
+        .map_err(|source| Error::System { call: "writing rules".to_owned(), source })
+}
