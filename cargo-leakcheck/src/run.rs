@@ -94,7 +94,7 @@ pub fn run(begun: Begun) -> Result<Exit> {
             _ => unreachable!("every other action has its own way"),
         };
         filters.settle(&config, &mut job.tests, options);
-        let (rules, notes) = rules::all(&config, options)?;
+        let (rules, notes) = rules::all(&config, &job.tests, options)?;
         job.notes.extend(notes);
         let accepting = Accepting::new(&options.accept, rules, job.own.clone())?;
         let view = view(job.own.clone(), options);

@@ -6,6 +6,7 @@ mod identity;
 mod list;
 mod partition;
 mod program;
+pub mod suppressions;
 pub mod targets;
 
 use std::collections::{BTreeSet, HashMap};

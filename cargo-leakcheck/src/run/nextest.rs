@@ -32,7 +32,7 @@ pub fn nextest(
     interrupts: &Interrupts,
 ) -> Result<Exit> {
     let files = report::open(&options.report)?;
-    let (rules, notes) = rules::all(config, options)?;
+    let (rules, notes) = rules::all(config, &[], options)?;
     let (run, own) = match traced((build, config), runner_options, command, options, interrupts) {
         Ok(traced) => traced,
         Err(error) => return Err(untested(error, files, options)),

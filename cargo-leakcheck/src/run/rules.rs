@@ -10,22 +10,45 @@ use crate::accept::{Accepting, counting, rule, suppressions, written};
 use crate::config::Config;
 use crate::error::{Error, Exit, Result};
 use crate::judge;
-use crate::model::{CheckedTest, Item, Leak, Limit, Measure, OwnCode, Patterns, Rule, RuleFrom, Verdict};
+use crate::model::{
+    CheckedTest, Item, Leak, Limit, Measure, OwnCode, Patterns, PlannedTest, Rule, RuleFrom, Verdict,
+};
 use crate::options::Options;
+use crate::plan::{self, suppressions::FUNCTION};
 use crate::report::Run;
 use crate::sys::Patient;
 
-/// All rules of a run, the configuration's first, and what the user should know of them.
+/// All rules of a run of tests, the configuration's first, and what the user should know of them.
 ///
 /// # Errors
 /// A suppression file cannot be read.
-pub fn all(config: &Config, options: &Options) -> Result<(Vec<Rule>, Vec<String>)> {
+pub fn all(config: &Config, tests: &[PlannedTest], options: &Options) -> Result<(Vec<Rule>, Vec<String>)> {
     let mut rules = config.rules().to_vec();
     let mut notes = Vec::new();
     for path in &options.accept.suppressions {
         let imported = suppressions::read(path)?;
         rules.extend(imported.rules);
         notes.extend(imported.left_out.into_iter().map(|what| format!("left out: {what}")));
+    }
+    let mut binaries: Vec<_> =
+        tests.iter().filter(|test| !test.is_program()).map(|test| &test.binary).collect();
+    binaries.dedup_by_key(|binary| &binary.path);
+    for binary in binaries {
+        let id = binary.id();
+        let imported = plan::suppressions::of_binary(binary).and_then(|text| {
+            text.map(|text| suppressions::parse(&format!("{id} {FUNCTION}"), &text))
+                .transpose()
+                .map_err(Error::Config)
+        });
+        match imported {
+            Ok(None) => {}
+            Ok(Some(imported)) => {
+                let test = Some(format!("{id} *"));
+                rules.extend(imported.rules.into_iter().map(|rule| Rule { test: test.clone(), ..rule }));
+                notes.extend(imported.left_out.into_iter().map(|what| format!("left out: {what}")));
+            }
+            Err(problem) => notes.push(format!("left out: suppressions of {id}: {problem}")),
+        }
     }
     for rule in rules.iter().filter(|rule| !rule.applies_on(options.accept.today)) {
         notes.push(format!("{} has expired, and is for nothing any more", called(rule)));

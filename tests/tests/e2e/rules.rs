@@ -13,6 +13,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("rules::expired_and_unused", expired_and_unused),
     ("rules::written", written),
     ("rules::suppression_files", suppression_files),
+    ("rules::default_suppressions", default_suppressions),
     ("rules::beside_the_baseline", beside_the_baseline),
     ("rules::under_nextest", under_nextest),
 ];
@@ -188,6 +189,29 @@ fn suppression_files(workshop: &Workshop) -> Outcome {
     package
         .run(workshop, &["--suppressions", "none.supp"])?
         .expect(11, &["none.supp: neither LeakSanitizer's"])
+}
+
+/// The text that a test binary has for LeakSanitizer is for its tests.
+fn default_suppressions(workshop: &Workshop) -> Outcome {
+    let function = "#[cfg(test)]\n#[unsafe(no_mangle)]\npub extern \"C\" fn __lsan_default_suppressions() -> *const u8 { TEXT }\n";
+    // The linker keeps it for LeakSanitizer's runtime, which is not there.
+    let kept =
+        "#[cfg(test)]\n#[used]\nstatic KEPT: extern \"C\" fn() -> *const u8 = __lsan_default_suppressions;\n";
+    let text = "#[cfg(test)]\nstatic TEXT_: [u8; 16] = *b\"leak:old::init\\n\\0\";\n#[cfg(test)]\nconst TEXT: *const u8 = &raw const TEXT_ as *const u8;\n";
+    let package = Package::new(workshop, &format!("{INIT}{function}{kept}{text}"))?;
+    package
+        .run(workshop, &[])?
+        .expect(0, &["Rule 'leak:old::init': 128 B in 4 blocks of 2 tests", "2 clean"])?;
+    package.run(workshop, &["--release"])?.expect(0, &["Rule 'leak:old::init'"])?;
+    // Not for another binary of the package.
+    package.write("tests/other.rs", "#[test]\nfn other() {\n    old::init();\n}\n")?;
+    package.run(workshop, &[])?.expect(2, &["2 clean, 1 leaking"])?;
+    // What it computes is not known without running it.
+    let computed = function.replace("{ TEXT }", "{ std::hint::black_box(TEXT) }");
+    package.write("src/lib.rs", &format!("{INIT}{computed}{kept}{text}"))?;
+    package
+        .run(workshop, &["--lib"])?
+        .expect(2, &["left out: suppressions of old:", "__lsan_default_suppressions computes"])
 }
 
 /// What a rule accepts is not known to the baseline as well.
