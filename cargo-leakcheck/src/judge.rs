@@ -48,7 +48,7 @@ pub fn judge(
     if left::kernel_bytes(budget, options).is_some() && seen.left.kernel_bytes().is_none() {
         seen.losses.push(Loss::KernelBytes);
     }
-    let acceptance = accepted(&seen);
+    let mut acceptance = accepted(&seen);
     let Seen { findings, left, losses } = seen;
     let totals = totals(findings.iter().map(|finding| (finding.kind, finding.measure)));
     let verdict = if let Outcome::NotStarted { reason } = outcome {
@@ -74,6 +74,10 @@ pub fn judge(
     };
     let passed = *outcome == Outcome::Passed;
     let counts = (passed || options.count_failed) && (!should_panic || options.count_should_panic);
+    if !(counts && matches!(verdict, Verdict::Clean | Verdict::Leaks(_))) {
+        // Whether anything is new is not asked of a test that nobody judges.
+        acceptance.baseline = None;
+    }
     Judged { findings, totals, left, files: None, losses, acceptance, verdict, attempts: None, counts }
 }
 

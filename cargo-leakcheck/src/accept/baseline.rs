@@ -138,28 +138,29 @@ impl Baseline {
 
     /// Compares what a test has left with what is known of it. `things` are those that can count.
     pub fn compare(&self, test: &str, things: &[Thing<'_>], own: &OwnCode) -> Comparison {
-        let mut known: Vec<_> = self.0.get(test).into_iter().flatten().map(|it| (it, it.measure)).collect();
-        let mut used = vec![Measure::default(); known.len()];
-        let mut is_used = vec![false; known.len()];
+        let mut entries: Vec<Entry<'_>> = self.0.get(test).into_iter().flatten().map(Entry::new).collect();
         let mut groups = groups(things, own);
         // What is the same comes before what is alike.
-        for is_like in [same, shortened, without_frames] {
-            for group in &mut groups {
-                for (place, (entry, rest)) in known.iter_mut().enumerate() {
-                    if entry.leak != group.known.leak || entry.what != group.known.what {
-                        continue;
+        for like in LIKE {
+            let mut places: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+            for (place, entry) in entries.iter().enumerate() {
+                for key in like.keys(&entry.known.frames, true) {
+                    places
+                        .entry((entry.known.leak, entry.known.what.as_deref(), key))
+                        .or_default()
+                        .push(place);
+                }
+            }
+            for group in groups.iter_mut().filter(|group| !group.is_covered()) {
+                let known = &group.known;
+                let keys = like.keys(&known.frames, false).into_iter();
+                let found = keys.filter_map(|key| places.get(&(known.leak, known.what.as_deref(), key)));
+                let found: Vec<usize> = found.flatten().copied().collect();
+                for place in found {
+                    let entry = &mut entries[place];
+                    if !group.is_covered() && like.are(&entry.known.frames, &group.known.frames) {
+                        group.take(entry);
                     }
-                    let wanted = group.rest();
-                    // What is used up is no match for another one.
-                    if group.is_covered()
-                        || *rest == Measure::default()
-                        || !is_like(&entry.frames, &group.known.frames)
-                    {
-                        continue;
-                    }
-                    let taken = least(*rest, wanted);
-                    (*rest, used[place], is_used[place]) = (less(*rest, taken), used[place] + taken, true);
-                    (group.taken, group.is_known) = (group.taken + taken, true);
                 }
             }
         }
@@ -173,15 +174,71 @@ impl Baseline {
             }
             group.accept(&mut comparison.accepted);
         }
-        for (((entry, _), used), is_used) in known.into_iter().zip(used).zip(is_used) {
-            match is_used {
-                true => comparison.still.push(Known { measure: used, ..entry.clone() }),
-                false => comparison.counts.fixed += 1,
+        for Entry { known, used, rest: _ } in entries {
+            match used {
+                Some(measure) => comparison.still.push(Known { measure, ..known.clone() }),
+                None => comparison.counts.fixed += 1,
             }
         }
         comparison
     }
 }
+
+/// A leak that is known, while it is compared.
+struct Entry<'a> {
+    known: &'a Known,
+    /// How much of it is not there yet.
+    rest: Measure,
+    /// How much is; none where nothing is.
+    used: Option<Measure>,
+}
+
+impl<'a> Entry<'a> {
+    fn new(known: &'a Known) -> Self {
+        Self { known, rest: known.measure, used: None }
+    }
+}
+
+/// How a leak is known again.
+#[derive(Clone, Copy)]
+enum Like {
+    /// All frames are the same.
+    Same,
+    /// Both come from one function, and one has only functions of the other, in their order: an optimiser leaves frames
+    /// out (a call at a function's end becomes a jump).
+    Shortened,
+    /// Nothing is known of where one of them comes from: a stack may be lost.
+    Lost,
+}
+
+const LIKE: [Like; 3] = [Like::Same, Like::Shortened, Like::Lost];
+
+impl Like {
+    /// What a leak is looked for by: two that are alike have one of these in common. `is_known` tells who asks.
+    fn keys<'f>(self, frames: &'f [String], is_known: bool) -> Vec<&'f [String]> {
+        match self {
+            Self::Same => vec![frames],
+            Self::Shortened => frames.get(..1).into_iter().collect(),
+            // Without frames it is like all, and all are like it.
+            Self::Lost if frames.is_empty() => vec![&[], ANY.as_slice()],
+            Self::Lost if is_known => vec![&ANY],
+            Self::Lost => vec![&[]],
+        }
+    }
+
+    fn are(self, one: &[String], other: &[String]) -> bool {
+        let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
+        let mut rest = long.iter();
+        match self {
+            Self::Same => one == other,
+            Self::Shortened => short.iter().all(|frame| rest.any(|it| it == frame)),
+            Self::Lost => short.is_empty(),
+        }
+    }
+}
+
+/// The key of what has frames, for what has none.
+static ANY: [String; 1] = [String::new()];
 
 /// What is to be known of a test from now on.
 pub fn known(things: &[Thing<'_>], own: &OwnCode) -> Vec<Known> {
@@ -226,6 +283,17 @@ impl Group {
         }
     }
 
+    /// Takes of what is known as much as it has.
+    fn take(&mut self, entry: &mut Entry<'_>) {
+        if entry.rest == Measure::default() && entry.used.is_some() {
+            return;
+        }
+        let taken = least(entry.rest, self.rest());
+        entry.rest = less(entry.rest, taken);
+        entry.used = Some(entry.used.unwrap_or_default() + taken);
+        (self.taken, self.is_known) = (self.taken + taken, true);
+    }
+
     fn accept(self, accepted: &mut BTreeMap<Item, Accepted>) {
         let mut rest = self.taken;
         if !self.is_covered() {
@@ -240,23 +308,6 @@ impl Group {
             }
         }
     }
-}
-
-fn same(one: &[String], other: &[String]) -> bool {
-    one == other
-}
-
-/// Whether both come from one function, and one has only functions of the other, in their order: an optimiser leaves frames
-/// out (a call at a function's end becomes a jump).
-fn shortened(one: &[String], other: &[String]) -> bool {
-    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
-    let mut rest = long.iter();
-    short.first() == long.first() && !short.is_empty() && short.iter().all(|frame| rest.any(|it| it == frame))
-}
-
-/// Whether nothing is known of where one of them comes from: a stack may be lost.
-fn without_frames(one: &[String], other: &[String]) -> bool {
-    one.is_empty() || other.is_empty()
 }
 
 fn least(one: Measure, other: Measure) -> Measure {

@@ -7,6 +7,7 @@ use crate::model::{
     Finding, Frame, Left, Output, PlannedTest, RecordedBy, Stdio, TargetKind, TestBinary, TestName, Window,
 };
 
+mod accepted;
 mod counted;
 mod exits;
 mod left;

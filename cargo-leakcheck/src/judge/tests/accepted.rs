@@ -1,0 +1,85 @@
+//! What is accepted does not count.
+
+use super::*;
+use crate::model::{Accepted, By, Compared, Hit, Item, LeftMapping};
+
+fn accepting(items: &[(Item, u64, u64)]) -> Acceptance {
+    let accepted =
+        |(bytes, blocks)| Accepted { measure: Measure { bytes, blocks }, by: By::Rule("init".to_owned()) };
+    let items = items.iter().map(|(item, bytes, blocks)| (*item, accepted((*bytes, *blocks)))).collect();
+    Acceptance { items, baseline: Some(Compared { new: 1, ..Compared::default() }), hits: Vec::new() }
+}
+
+fn judged(outcome: &Outcome, left: Left<Vec<Frame>>, acceptance: &Acceptance) -> Judged {
+    let findings = findings(&[(DefinitelyLost, 40, 1), (DefinitelyLost, 24, 2), (IndirectlyLost, 8, 1)]);
+    let seen = Seen { findings, left, losses: Vec::new() };
+    judge(&none(), outcome, false, seen, &OPTIONS, &|_| acceptance.clone())
+}
+
+fn reasons(left: Left<Vec<Frame>>, items: &[(Item, u64, u64)]) -> Vec<String> {
+    match judged(&Outcome::Passed, left, &accepting(items)).verdict {
+        Verdict::Leaks(reasons) => reasons,
+        other => vec![format!("{other:?}")],
+    }
+}
+
+#[test]
+fn the_rest_is_compared_with_the_budget() {
+    let all = [(Item::Finding(0), 40, 1), (Item::Finding(1), 24, 2), (Item::Finding(2), 8, 1)];
+    assert_eq!(reasons(Left::default(), &all), ["Clean"]);
+    // 14 of the second's bytes, and the third.
+    let some = [(Item::Finding(0), 40, 1), (Item::Finding(1), 10, 1)];
+    assert_eq!(
+        reasons(Left::default(), &some),
+        ["14 B definitely and 8 B indirectly lost in 2 blocks (budget 0 B)"]
+    );
+    // The report has it all.
+    let totals = judged(&Outcome::Passed, Left::default(), &accepting(&all)).totals;
+    assert_eq!(totals.definitely_lost, Measure { bytes: 64, blocks: 3 });
+}
+
+#[test]
+fn what_is_left_in_the_kernel_as_well() {
+    let mapping = |bytes| LeftMapping {
+        kind: "anonymous".into(),
+        description: String::new(),
+        call: "mmap".into(),
+        count: 1,
+        bytes,
+        address: 0,
+        once: false,
+        stack: None,
+    };
+    let left = Left { mappings: vec![mapping(4096), mapping(8192)], ..Left::default() };
+    let mut options = OPTIONS;
+    options.mapped_bytes = Some(0);
+    let seen = || Seen { left: left.clone(), ..Seen::default() };
+    let accepting = accepting(&[(Item::Mapping(1), 8192, 1)]);
+    let judged = judge(&none(), &Outcome::Passed, false, seen(), &options, &|_| accepting.clone());
+    assert_eq!(
+        judged.verdict,
+        Verdict::Leaks(vec!["4096 B left mapped in 1 mapping (budget 0 B)".to_owned()])
+    );
+}
+
+#[test]
+fn a_rule_that_is_exceeded_is_a_reason_beside_others() {
+    let hit = Hit { rule: "init".to_owned(), bytes: 64, blocks: 2, exceeded: Some("2 > 1".to_owned()) };
+    let exceeded = |items: &[(Item, u64, u64)]| {
+        let acceptance = Acceptance { hits: vec![hit.clone()], ..accepting(items) };
+        judged(&Outcome::Passed, Left::default(), &acceptance).verdict
+    };
+    let Verdict::Leaks(reasons) = exceeded(&[]) else { panic!("nothing is accepted") };
+    assert_eq!(reasons[1], "rule 'init' exceeded: 2 > 1");
+    // Within the budget it is none.
+    let all = [(Item::Finding(0), 40, 1), (Item::Finding(1), 24, 2), (Item::Finding(2), 8, 1)];
+    assert_eq!(exceeded(&all), Verdict::Clean);
+}
+
+#[test]
+fn who_is_not_judged_is_not_compared() {
+    let compared = |outcome| judged(&outcome, Left::default(), &accepting(&[])).acceptance.baseline.is_some();
+    assert!(compared(Outcome::Passed));
+    assert!(!compared(Outcome::Failed { code: 101 }));
+    assert!(!compared(Outcome::TimedOut));
+}
