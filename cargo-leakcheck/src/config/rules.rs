@@ -39,7 +39,13 @@ impl Reader<'_> {
         if let Some((key, _)) = table.iter().find(|(key, _)| !NAMES.contains(&key.get_ref().as_ref())) {
             return Err(self.unknown(key, &NAMES, &format!("a rule has {FROM}, and `reason`")));
         }
-        let text = |name: &str| at(name).map(|value| self.string(value).map(str::to_owned)).transpose();
+        let line = |value: &Spanned<DeValue<'_>>| match self.string(value)? {
+            text if text.contains(char::is_control) => {
+                Err(self.point(value.span(), "expected a single line", ""))
+            }
+            text => Ok(text.to_owned()),
+        };
+        let text = |name: &str| at(name).map(line).transpose();
         let number =
             |name: &str, kind| match at(name).map(|value| self.value(name, kind, value)).transpose()? {
                 Some(Value::Number(number)) => Ok::<_, String>(Some(number)),
@@ -216,6 +222,7 @@ expires = '2027-01-01'
                 "did you mean `max-blocks`?",
             ),
             ("function = 'a'\nstack = ['b']\nreason = 'x'", "a rule that says twice", "leave out"),
+            ("crate = 'a'\nreason = 'x'\nname = \"a\\nb\"", "expected a single line", ""),
             ("stack = []\nreason = 'x'", "expected functions, innermost first", "as in"),
         ] {
             let error = rules_of(&format!("[[profile.default.rules]]\n{rule}\n")).unwrap_err();

@@ -28,6 +28,12 @@ pub fn explain_run(config: &Config) -> String {
             let _ = writeln!(shown, "    {} = {}", layer::name(*key), given.value);
         }
     }
+    for rule in &config.rules {
+        let _ = write!(shown, "\nrule at {}: '{}', {}\n", rule.place, rule.name, rule.reason);
+    }
+    for path in &config.suppressions {
+        let _ = write!(shown, "\nsuppressions of {path}\n");
+    }
     shown
 }
 

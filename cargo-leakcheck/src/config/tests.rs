@@ -290,6 +290,15 @@ fn defaults_are_those_of_the_judge() {
 }
 
 #[test]
+fn the_explanation_names_rules_and_suppressions() {
+    let text = "[profile.default]\nsuppressions = ['lsan.supp']\n\
+                [[profile.default.rules]]\nname = 'init'\ncrate = 'a'\nreason = 'once'\n";
+    let profiles = read::profiles("f", text, &[]).unwrap();
+    let shown = explain_run(&Config::choose(&options("default"), &[("f".to_owned(), profiles)]).unwrap());
+    assert!(shown.ends_with("\nrule at f:3: 'init', once\n\nsuppressions of lsan.supp\n"), "{shown}");
+}
+
+#[test]
 fn the_explanation_names_each_origin() {
     let shown = explain_run(&config("ci"));
     for line in [

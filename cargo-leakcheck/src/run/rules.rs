@@ -28,7 +28,7 @@ pub fn all(config: &Config, tests: &[PlannedTest], options: &Options) -> Result<
     for path in &options.accept.suppressions {
         let imported = suppressions::read(path)?;
         rules.extend(imported.rules);
-        notes.extend(imported.left_out.into_iter().map(|what| format!("left out: {what}")));
+        notes.extend(imported.left_out.into_iter().map(|what| format!("left out: {}", harmless(&what))));
     }
     let mut binaries: Vec<_> =
         tests.iter().filter(|test| !test.is_program()).map(|test| &test.binary).collect();
@@ -45,7 +45,9 @@ pub fn all(config: &Config, tests: &[PlannedTest], options: &Options) -> Result<
             Ok(Some(imported)) => {
                 let test = Some(format!("{id} *"));
                 rules.extend(imported.rules.into_iter().map(|rule| Rule { test: test.clone(), ..rule }));
-                notes.extend(imported.left_out.into_iter().map(|what| format!("left out: {what}")));
+                notes.extend(
+                    imported.left_out.into_iter().map(|what| format!("left out: {}", harmless(&what))),
+                );
             }
             Err(problem) => notes.push(format!("left out: suppressions of {id}: {problem}")),
         }
@@ -57,8 +59,13 @@ pub fn all(config: &Config, tests: &[PlannedTest], options: &Options) -> Result<
     Ok((rules, notes))
 }
 
+/// Text of a file that may be a stranger's, for a terminal.
+fn harmless(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
+}
+
 fn called(rule: &Rule) -> String {
-    format!("rule '{}' ({})", rule.name, rule.place)
+    format!("rule '{}' ({})", harmless(&rule.name), rule.place)
 }
 
 /// Looks for rules that were for nothing. Of a run of some tests only nobody can tell.
@@ -171,7 +178,7 @@ pub fn import(files: &[Utf8PathBuf]) -> Result<Exit> {
     let mut rules = Vec::new();
     for path in files {
         let imported = suppressions::read(path)?;
-        imported.left_out.iter().for_each(|what| anstream::eprintln!("note: left out: {what}"));
+        imported.left_out.iter().for_each(|what| anstream::eprintln!("note: left out: {}", harmless(what)));
         rules.extend(imported.rules.iter().map(|rule| written::toml(rule, "default")));
     }
     print(&rules.join("\n"))?;
