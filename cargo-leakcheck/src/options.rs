@@ -87,8 +87,8 @@ pub enum Action {
         /// nextest's command and its options.
         command: Vec<OsString>,
     },
-    /// Put reports together.
-    Merge(Vec<Utf8PathBuf>),
+    /// Show reports of earlier runs again, as one.
+    Report(Vec<Utf8PathBuf>),
 }
 
 /// Names and values of environment variables.

@@ -1,11 +1,11 @@
 //! The pipeline: one stage after the other.
 
+mod again;
 mod analyse;
 mod baseline;
 mod begin;
 mod exec;
 mod job;
-mod merge;
 mod nextest;
 mod ratchet;
 mod retry;
@@ -57,7 +57,7 @@ pub fn run(begun: Begun) -> Result<Exit> {
     let options = &options;
     match &options.action {
         Action::ShowEnv { build, runner, export } => return nextest::show_env(build, runner, *export),
-        Action::Merge(paths) => return merge::merge(paths, options),
+        Action::Report(paths) => return again::again(paths, options),
         _ => {}
     }
     let handed_on: &[Signal] = if called.is_some() { &exec::HANDED_ON } else { &[] };

@@ -112,6 +112,7 @@ fn the_public_options_are_those_of_the_help() {
         &["setup"],
         &["show-config"],
         &["show-env"],
+        &["report"],
         &["report", "merge"],
     ];
     for command in commands {

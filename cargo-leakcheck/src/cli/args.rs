@@ -8,11 +8,10 @@ use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::choices::{CountArg, RecorderArg, WhenArg};
-use super::other_args::{
-    DoctorArgs, ExecArgs, ImportArgs, NextestArgs, ReportCommand, SetupArgs, ShowEnvArgs,
-};
+use super::other_args::{DoctorArgs, ExecArgs, ImportArgs, NextestArgs, ReportArgs, SetupArgs, ShowEnvArgs};
 use super::select_args::SelectArgs;
 use super::values::{duration, jobs, table_size, tasks};
+use super::written_args::WrittenArgs;
 
 /// What `--help` says below the options.
 const AFTER_HELP: &str = "\
@@ -73,9 +72,8 @@ pub enum Command {
     ShowConfig(Box<TestArgs>),
     /// Print the variables with which cargo and nextest trace tests
     ShowEnv(ShowEnvArgs),
-    /// Work with reports
-    #[command(subcommand)]
-    Report(ReportCommand),
+    /// Show JSON reports of earlier runs, and write any other report of them
+    Report(Box<ReportArgs>),
 }
 
 #[derive(Debug, Subcommand)]
@@ -282,12 +280,8 @@ pub struct RunArgs {
     /// Do not look at mappings
     #[arg(long, conflicts_with = "mapped_bytes")]
     pub no_mappings: bool,
-    /// Write a JUnit report
-    #[arg(long, value_name = "PATH")]
-    pub junit: Option<Utf8PathBuf>,
-    /// Write a JSON report; - is standard output
-    #[arg(long, value_name = "PATH")]
-    pub json: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub written: WrittenArgs,
     /// Annotations and a step summary for GitHub Actions [default: auto, where GITHUB_ACTIONS is true]
     #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
     pub github: Option<WhenArg>,

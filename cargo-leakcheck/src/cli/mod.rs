@@ -10,6 +10,7 @@ mod other_args;
 mod runner;
 mod select_args;
 mod values;
+mod written_args;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -23,7 +24,7 @@ use self::args::{BaselineCommand, CargoArgs, Cli, Command, RunArgs, TestArgs};
 use self::build::build;
 use self::choices::WhenArg;
 use self::libtest::LibtestArgs;
-use self::other_args::{DoctorArgs, ReportCommand, SetupArgs, ShowEnvArgs};
+use self::other_args::{DoctorArgs, ReportArgs, ReportCommand, RereadArgs, SetupArgs, ShowEnvArgs};
 use self::select_args::{MessageFormatArg, RunIgnoredArg, SelectArgs};
 use crate::accept::rule::day;
 use crate::config::apply;
@@ -31,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::model::Day;
 use crate::options::{
     AcceptOptions, Action, BuildOptions, Color, ConfigOptions, DoctorOptions, Environment, Github, Ignored,
-    JudgeOptions, Options, Ratchet, ReportOptions, Selection, SetupAction, SetupOptions, TraceOptions, When,
+    JudgeOptions, Options, Ratchet, ReportOptions, Selection, SetupAction, SetupOptions, TraceOptions,
 };
 use crate::plan::filterset::needs_dependencies;
 
@@ -170,9 +171,14 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
             let build = build(cargo, None, surroundings);
             shared.with(Action::ShowEnv { build, runner, export }, false)
         }
-        Some(Command::Report(ReportCommand::Merge(merge))) => {
-            let config = given::config(&merge.run, None, None, &surroundings);
-            run(&merge.run, config, &surroundings).with(Action::Merge(merge.reports), false)
+        Some(Command::Report(report)) => {
+            let ReportArgs { command, again } = *report;
+            let RereadArgs { reports, run: args } = match command {
+                Some(ReportCommand::Merge(merge)) => merge,
+                None => again,
+            };
+            let config = given::config(&args, None, None, &surroundings);
+            run(&args, config, &surroundings).with(Action::Report(reports), false)
         }
         Some(Command::List(list)) => Options { sudo: false, ..test(*list, surroundings, Action::List)? },
         Some(Command::ShowConfig(show)) => {
@@ -197,13 +203,6 @@ fn test(
 ) -> Result<Options> {
     let stream = args.select.message_format == MessageFormatArg::Json;
     let (selection, threads) = selection(args.select)?;
-    let taken = match args.run.json.as_deref() {
-        Some(path) if path == "-" => Some("--json -"),
-        _ => selection.no_capture.then_some("--no-capture"),
-    };
-    if let Some(taken) = taken.filter(|_| stream) {
-        return Err(Error::Usage(format!("--message-format json and {taken} both write to standard output")));
-    }
     if let (Some(jobs), Some(threads)) = (args.run.jobs, threads)
         && jobs != threads
     {
@@ -217,6 +216,10 @@ fn test(
     let start = start(args.cargo.place.manifest_path.as_ref(), &surroundings);
     let config = given::config(&args.run, jobs, Some(start), &surroundings);
     let mut shared = run(&args.run, config, &surroundings);
+    let taken = shared.report.on_stdout().or(selection.no_capture.then_some("--no-capture"));
+    if let Some(taken) = taken.filter(|_| stream) {
+        return Err(Error::Usage(format!("--message-format json and {taken} both write to standard output")));
+    }
     shared.report.stream = stream;
     let mut build = build(args.cargo, args.run.color, surroundings);
     build.with_dependencies = needs_dependencies(selection.expressions.iter().map(String::as_str));
@@ -294,16 +297,10 @@ fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Sha
     };
     let mut judge = JudgeOptions::default();
     let mut report = ReportOptions {
-        junit: run.junit.clone(),
-        json: run.json.clone(),
-        results: None,
-        stream: false,
-        github: When::Auto,
         actions: github(surroundings),
-        full_stacks: false,
-        files: false,
         color: color(run.color, surroundings),
         timings: run.timings,
+        ..run.written.options()
     };
     apply::trace(&config.given, &mut trace);
     apply::judge(&config.given, &mut judge);

@@ -50,15 +50,24 @@ pub struct ImportArgs {
     pub files: Vec<Utf8PathBuf>,
 }
 
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct ReportArgs {
+    #[command(subcommand)]
+    pub command: Option<ReportCommand>,
+    #[command(flatten)]
+    pub again: RereadArgs,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum ReportCommand {
     /// Put JSON reports together, of partitions or of processes (`LEAKCHECK_RESULTS`)
-    Merge(MergeArgs),
+    Merge(RereadArgs),
 }
 
 #[derive(Debug, Args)]
-pub struct MergeArgs {
-    /// JSON reports
+pub struct RereadArgs {
+    /// JSON reports; several become one
     #[arg(value_name = "REPORT", required = true)]
     pub reports: Vec<Utf8PathBuf>,
     #[command(flatten)]

@@ -10,6 +10,7 @@ use clap::{ArgMatches, Args as _};
 
 use super::args::{CargoArgs, RunArgs};
 use super::other_args::ExecArgs;
+use super::written_args::WrittenArgs;
 use super::{Surroundings, given, libtest};
 use crate::build::runner::METADATA;
 use crate::error::{Error, Result};
@@ -54,12 +55,15 @@ pub fn exec(exec: ExecArgs, surroundings: Surroundings) -> Result<Options> {
 /// The options of ours that were given, as the runner takes them. Where reports go is not its business.
 pub fn options(matches: &ArgMatches, surroundings: &Surroundings) -> Vec<String> {
     let known = RunArgs::augment_args(clap::Command::new(""));
+    let written = WrittenArgs::augment_args(clap::Command::new(""));
+    let of_all = |id: &str| {
+        ["github", "write_rules", "deny_unused_rules"].contains(&id)
+            || written.get_arguments().any(|written| written.get_id() == id)
+    };
     let mut options = Vec::new();
     for argument in known.get_arguments() {
         let id = argument.get_id().as_str();
-        if ["github", "json", "junit", "write_rules", "deny_unused_rules"].contains(&id)
-            || matches.value_source(id) != Some(ValueSource::CommandLine)
-        {
+        if of_all(id) || matches.value_source(id) != Some(ValueSource::CommandLine) {
             continue;
         }
         options.extend(argument.get_long().map(|name| format!("--{name}")));

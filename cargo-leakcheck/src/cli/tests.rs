@@ -256,6 +256,8 @@ fn what_is_not_understood_is_named() {
         (&["--run-ignored", "all", "--", "--ignored"], "--run-ignored"),
         (&["--message-format", "json", "--no-capture"], "--no-capture"),
         (&["--message-format", "json", "--json", "-"], "--json -"),
+        (&["--message-format", "json", "--html", "-"], "--html -"),
+        (&["report"], "<REPORT>"),
         (&["show-config", "--message-format", "json"], "no form for machines"),
         (&["exec"], "PROGRAM"),
         (&["-p", "a", "list"], "comes first"),

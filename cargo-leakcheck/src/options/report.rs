@@ -9,6 +9,16 @@ pub struct ReportOptions {
     pub junit: Option<Utf8PathBuf>,
     /// Where the JSON document goes; `-` is standard output.
     pub json: Option<Utf8PathBuf>,
+    /// Where the HTML page goes.
+    pub html: Option<Utf8PathBuf>,
+    /// Where the SARIF document goes.
+    pub sarif: Option<Utf8PathBuf>,
+    /// Where the flame graph goes.
+    pub flamegraph: Option<Utf8PathBuf>,
+    /// Where folded stacks go.
+    pub folded: Option<Utf8PathBuf>,
+    /// Where the profile goes.
+    pub pprof: Option<Utf8PathBuf>,
     /// The directory that collects the JSON documents of all processes of a run.
     pub results: Option<Utf8PathBuf>,
     /// Write events to standard output.
@@ -28,6 +38,22 @@ pub struct ReportOptions {
 }
 
 impl ReportOptions {
+    /// The option that takes standard output for a report, if one does.
+    pub fn on_stdout(&self) -> Option<&'static str> {
+        let Self { junit, json, html, sarif, flamegraph, folded, pprof, .. } = self;
+        let options = [
+            (junit, "--junit -"),
+            (json, "--json -"),
+            (html, "--html -"),
+            (sarif, "--sarif -"),
+            (flamegraph, "--flamegraph -"),
+            (folded, "--folded -"),
+            (pprof, "--pprof -"),
+        ];
+        let is_taken = |path: &Option<Utf8PathBuf>| path.as_deref().is_some_and(|path| path == "-");
+        options.into_iter().find_map(|(path, option)| is_taken(path).then_some(option))
+    }
+
     /// GitHub Actions, if it is to be told.
     pub fn tells_github(&self) -> Option<&Github> {
         let tells = match self.github {

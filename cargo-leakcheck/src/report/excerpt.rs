@@ -1,7 +1,7 @@
 //! The user's source line that allocated, read from disk.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -34,31 +34,66 @@ pub(super) struct Excerpt {
 #[derive(Default)]
 pub(super) struct Sources {
     files: RefCell<HashMap<Utf8PathBuf, Option<Source>>>,
+    /// When modules were built.
+    modules: RefCell<HashMap<String, Option<SystemTime>>>,
 }
 
 /// A file as it was read.
 struct Source {
     bytes: Vec<u8>,
+    /// Where its lines end, without their line feeds.
+    ends: Vec<usize>,
     changed: SystemTime,
+}
+
+impl Source {
+    /// A line, counted from 1.
+    fn line(&self, number: u32) -> Option<&[u8]> {
+        let index = number.checked_sub(1)? as usize;
+        let start = if index == 0 { 0 } else { self.ends.get(index - 1)? + 1 };
+        let line = &self.bytes[start..*self.ends.get(index)?];
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    }
 }
 
 impl Sources {
     /// The line a frame stands in. None where the file is not the packages', is not there, is no
     /// regular file, was changed after the module was built, or has no such line.
     pub fn excerpt(&self, frame: &Frame, own: &OwnCode) -> Option<Excerpt> {
+        self.read(frame, own, |source, number| mark(source.line(number)?, frame.column))
+    }
+
+    /// The lines around it, by their numbers.
+    pub fn around(&self, frame: &Frame, own: &OwnCode, more: u32) -> Option<BTreeMap<u32, String>> {
+        self.read(frame, own, |source, number| {
+            let numbers = number.saturating_sub(more)..=number.saturating_add(more);
+            let lines = numbers.filter_map(|number| {
+                let line = source.line(number).filter(|line| line.len() <= MAX_LINE)?;
+                Some((number, clean(line)))
+            });
+            Some(lines.collect())
+        })
+    }
+
+    fn read<T>(
+        &self,
+        frame: &Frame,
+        own: &OwnCode,
+        look: impl FnOnce(&Source, u32) -> Option<T>,
+    ) -> Option<T> {
         let file = frame.file.as_deref().filter(|file| own.in_workspace(file))?;
         let path = own.root.join(file);
         let mut files = self.files.borrow_mut();
-        let source = files.entry(path).or_insert_with_key(|path| read(path.as_str()));
-        let Source { bytes, changed } = source.as_ref()?;
-        let built = || std::fs::metadata(frame.module.as_deref()?).ok()?.modified().ok();
-        if built().is_some_and(|built| *changed > built) {
+        let source = files.entry(path).or_insert_with_key(|path| read(path.as_str())).as_ref()?;
+        let mut modules = self.modules.borrow_mut();
+        let built = frame.module.as_deref().and_then(|module| {
+            let built = || std::fs::metadata(module).and_then(|file| file.modified()).ok();
+            *modules.entry(module.to_owned()).or_insert_with(built)
+        });
+        if built.is_some_and(|built| source.changed > built) {
             return None;
         }
-        let number = frame.line?.checked_sub(1)?;
-        let line = bytes.split(|&byte| byte == b'\n').nth(number as usize)?;
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        mark(line, frame.column)
+        look(source, frame.line?)
     }
 }
 
@@ -72,17 +107,18 @@ fn mark(line: &[u8], column: Option<u32>) -> Option<Excerpt> {
     let indent = line.len() - line.trim_ascii_start().len();
     let column = column.map(|column| column as usize - 1).filter(|&column| column < line.len());
     let (before, after) = line.split_at(column.unwrap_or(indent));
-    let clean = |bytes: &[u8]| {
-        // Tabs keep their width; everything else of that kind is shown as what it is.
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        text.split('\t').map(|part| text::line(part).into_owned()).collect::<Vec<_>>().join("\t")
-    };
     let (before, after) = (clean(before), clean(after));
     let marked = match column {
         Some(_) => after.chars().next().map_or(0, char::len_utf8),
         None => after.trim_end().len(),
     };
     Some(Excerpt { start: before.len(), end: before.len() + marked, text: before + &after })
+}
+
+/// Tabs keep their width; everything else of that kind is shown as what it is.
+fn clean(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.split('\t').map(|part| text::line(part).into_owned()).collect::<Vec<_>>().join("\t")
 }
 
 fn read(path: &str) -> Option<Source> {
@@ -92,7 +128,9 @@ fn read(path: &str) -> Option<Source> {
         file.metadata().ok().filter(|metadata| metadata.is_file() && metadata.len() <= MAX_FILE)?;
     let mut bytes = Vec::new();
     File::take(file, MAX_FILE).read_to_end(&mut bytes).ok()?;
-    Some(Source { bytes, changed: metadata.modified().ok()? })
+    let feeds = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(place, _)| place);
+    let ends = feeds.chain([bytes.len()]).collect();
+    Some(Source { bytes, ends, changed: metadata.modified().ok()? })
 }
 
 #[cfg(test)]
@@ -142,6 +180,21 @@ mod tests {
         assert_eq!(marked(workspace.at("lib.rs", 2, Some(99))), all);
         assert_eq!(workspace.at("lib.rs", 3, Some(1)), None);
         assert_eq!(workspace.at("lib.rs", 9, Some(1)), None);
+    }
+
+    #[test]
+    fn lines_around_end_with_the_file() {
+        let workspace = Workspace::new();
+        let long = "x".repeat(MAX_LINE + 1);
+        workspace.write("lib.rs", format!("one\r\n\ttwo\x07\n{long}\nfour").as_bytes());
+        let around = |line, more| {
+            let frame = Frame { file: Some("lib.rs".into()), line: Some(line), ..Frame::default() };
+            let lines = Sources::default().around(&frame, &workspace.own, more).unwrap();
+            lines.into_iter().map(|(number, line)| format!("{number}{line}")).collect::<Vec<_>>()
+        };
+        assert_eq!(around(1, 1), ["1one", "2\ttwo\\u{7}"]);
+        assert_eq!(around(4, 2), ["2\ttwo\\u{7}", "4four"]);
+        assert!(around(9, 2).is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::github::StepSummary;
-use super::{Format, Json, Junit, Run, View};
+use super::{FlameGraph, Folded, Format, Html, Json, Junit, Pprof, Run, Sarif, View};
 use crate::error::{Error, Result};
 use crate::options::ReportOptions;
 use crate::sys::Patient;
@@ -28,24 +28,29 @@ struct OpenFile {
 /// # Errors
 /// [`Error::File`] for a path that cannot be written, [`Error::Usage`] when two reports share one.
 pub fn open(options: &ReportOptions) -> Result<Files> {
-    let formats: [(&Option<Utf8PathBuf>, Box<dyn Format>); 2] =
-        [(&options.junit, Box::new(Junit)), (&options.json, Box::new(Json))];
-    let mut files = Vec::new();
+    let formats: [(&Option<Utf8PathBuf>, Box<dyn Format>); 7] = [
+        (&options.junit, Box::new(Junit)),
+        (&options.json, Box::new(Json)),
+        (&options.html, Box::new(Html)),
+        (&options.sarif, Box::new(Sarif)),
+        (&options.flamegraph, Box::new(FlameGraph)),
+        (&options.folded, Box::new(Folded)),
+        (&options.pprof, Box::new(Pprof)),
+    ];
+    let mut files: Vec<OpenFile> = Vec::new();
     for (path, format) in formats {
         if let Some(path) = path {
-            files.push(OpenFile { format, path: path.clone(), file: create(path)? });
+            let file = create(path)?;
+            if let Some(OpenFile { path: other, .. }) = files.iter().find(|file| is_same(&file.path, path)) {
+                return Err(Error::Usage(format!(
+                    "two reports go to one file ({other} and {path}); give each its own"
+                )));
+            }
+            files.push(OpenFile { format, path: path.clone(), file });
         }
     }
     let summary = options.tells_github().and_then(|github| github.summary.as_deref());
     let summary = summary.map(append).transpose()?.flatten();
-    if let [one, other] = &files[..]
-        && is_same(&one.path, &other.path)
-    {
-        let (one, other) = (&one.path, &other.path);
-        return Err(Error::Usage(format!(
-            "two reports go to one file ({one} and {other}); give each its own"
-        )));
-    }
     files.extend(summary);
     Ok(Files { files })
 }

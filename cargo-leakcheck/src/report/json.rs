@@ -121,7 +121,7 @@ pub(super) struct Test<'a> {
 }
 
 #[derive(Serialize)]
-struct Found<'a> {
+pub(super) struct Found<'a> {
     kind: FindingKind,
     bytes: u64,
     blocks: u64,
@@ -147,7 +147,7 @@ struct Site<'a> {
 }
 
 #[derive(Serialize)]
-struct StackFrame<'a> {
+pub(super) struct StackFrame<'a> {
     function: Option<&'a str>,
     file: Option<&'a str>,
     line: Option<u32>,
@@ -172,6 +172,11 @@ struct Written<'a> {
 }
 
 pub(super) fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
+    test_with(checked, view, checked.memory.findings.iter().map(|finding| found(finding, view)).collect())
+}
+
+/// The test with other findings than its own.
+pub(super) fn test_with<'a>(checked: &'a CheckedTest, view: &'a View, findings: Vec<Found<'a>>) -> Test<'a> {
     let CheckedTest { test, outcome, duration, output, recorded_by, allocators, memory } = checked;
     let (exit_code, signal) = match outcome {
         Outcome::Passed => (Some(0), None),
@@ -216,7 +221,7 @@ pub(super) fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
         possibly_lost: memory.totals.possibly_lost,
         still_reachable: memory.totals.still_reachable,
         bad_frees: memory.totals.bad_frees,
-        findings: memory.findings.iter().map(|finding| found(finding, view)).collect(),
+        findings,
         kernel: Kernel::of(memory, view),
         temporary_files: memory.files.as_ref(),
         losses: memory
@@ -235,22 +240,37 @@ pub(super) fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
 fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
     let frames = |stack: &'a Vec<Frame>| frames(stack, view);
     Found {
+        stack: finding.stack.as_ref().map(frames),
+        root: finding.root.as_ref().map(frames),
+        freed_first: finding.before.freed.as_ref().map(frames),
+        allocated: finding.before.allocated.as_ref().map(frames),
+        ..without_stacks(finding, view)
+    }
+}
+
+/// The finding without its call stacks.
+pub(super) fn without_stacks<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
+    Found {
         kind: finding.kind,
         bytes: finding.measure.bytes,
         blocks: finding.measure.blocks,
         below: finding.below,
-        root: finding.root.as_ref().map(frames),
+        root: None,
         held_by: finding.held_by.as_deref(),
         process: finding.process.as_deref(),
         site: finding.stack.as_deref().and_then(|frames| place(frames, view)),
-        stack: finding.stack.as_ref().map(frames),
-        freed_first: finding.before.freed.as_ref().map(frames),
-        allocated: finding.before.allocated.as_ref().map(frames),
+        stack: None,
+        freed_first: None,
+        allocated: None,
     }
 }
 
 fn frames<'a>(stack: &'a [Frame], view: &'a View) -> Vec<StackFrame<'a>> {
-    let frame = |frame: &'a Frame| StackFrame {
+    stack.iter().map(|it| frame(it, view)).collect()
+}
+
+pub(super) fn frame<'a>(frame: &'a Frame, view: &'a View) -> StackFrame<'a> {
+    StackFrame {
         function: frame.function.as_deref(),
         file: frame.file.as_deref().map(|file| view.own.shown(file)),
         line: frame.line,
@@ -259,8 +279,7 @@ fn frames<'a>(stack: &'a [Frame], view: &'a View) -> Vec<StackFrame<'a>> {
         address: frame.address,
         inlined: frame.inlined,
         own: frame.own,
-    };
-    stack.iter().map(frame).collect()
+    }
 }
 
 fn place<'a>(stack: &'a [Frame], view: &'a View) -> Option<Site<'a>> {

@@ -147,21 +147,13 @@ fn join(losses: &[crate::snapshot::Loss]) -> String {
 
 /// Text for an attribute; the writer escapes the markup.
 fn attribute(text: &str) -> String {
-    text::line(text).chars().map(legal).collect()
+    text::line(text).chars().map(text::legal).collect()
 }
 
 /// Text for a CDATA section, which the writer takes as it is: its end is split over two sections.
 fn content(text: &str) -> String {
-    let text: String = anstream::adapter::strip_str(text).to_string().chars().map(legal).collect();
+    let text: String = anstream::adapter::strip_str(text).to_string().chars().map(text::legal).collect();
     text.replace("]]>", "]]]]><![CDATA[>")
-}
-
-/// The characters that XML 1.0 has.
-fn legal(c: char) -> char {
-    match c {
-        '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'.. => c,
-        _ => '\u{fffd}',
-    }
 }
 
 #[cfg(test)]

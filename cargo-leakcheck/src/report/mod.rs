@@ -4,16 +4,22 @@
 mod accepted;
 mod descriptors;
 mod excerpt;
+mod failing;
 mod files;
 mod files_left;
 mod findings;
+mod folded;
 mod github;
+mod html;
 mod ipc;
 mod json;
 mod junit;
+mod leaked;
 mod left;
 mod mapped;
+mod pprof;
 pub mod results;
+mod sarif;
 mod stack;
 mod status;
 mod stream;
@@ -31,9 +37,13 @@ use crate::model::{CheckedTest, Compared, NotChecked, Outcome, Verdict};
 use crate::model::{OwnCode, Steered, Target};
 use crate::options::{Count, Recorder};
 pub use files::{Files, open};
+pub use folded::{FlameGraph, Folded};
 pub use github::{annotations, quoted};
+pub use html::Html;
 pub use json::{Json, kind as loss_kind, read};
 pub use junit::Junit;
+pub use pprof::Pprof;
+pub use sarif::Sarif;
 pub use stream::Stream;
 pub use terminal::{Terminal, by_uprobe};
 
@@ -122,6 +132,18 @@ impl Run {
             *all.get_or_insert_with(Compared::default) += compared;
         }
         all
+    }
+
+    /// What it came to, in a few words.
+    pub fn headline(&self) -> String {
+        let summary = self.summary();
+        let title = match (summary.leaking, summary.tests) {
+            (0, 0) if self.exit >= Exit::Tool => "no test was checked".to_owned(),
+            (0, tests) => format!("no leak in {}", text::count(tests as u64, "test")),
+            (leaking, tests) => format!("{leaking} of {} leaking", text::count(tests as u64, "test")),
+        };
+        let interrupted = if self.interrupted { ", interrupted before all had run" } else { "" };
+        title + interrupted
     }
 
     /// Counts.

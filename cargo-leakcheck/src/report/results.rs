@@ -113,11 +113,11 @@ fn unfinished(test: &PlannedTest) -> CheckedTest {
     }
 }
 
-/// Reads the documents of a directory.
+/// Reads the documents of a directory, whose relative paths are below `root`.
 ///
 /// # Errors
 /// As [`read_files`].
-pub fn read_directory(directory: &Utf8Path) -> Result<Vec<Run>> {
+pub fn read_directory(directory: &Utf8Path, root: &Utf8Path) -> Result<Vec<Run>> {
     let failed = |source| Error::File { action: "list", path: directory.to_owned(), source };
     let mut paths = Vec::new();
     for entry in directory.read_dir_utf8().map_err(failed)? {
@@ -128,18 +128,18 @@ pub fn read_directory(directory: &Utf8Path) -> Result<Vec<Run>> {
         }
     }
     paths.sort();
-    read_files(&paths)
+    read_files(&paths, root)
 }
 
-/// Reads documents.
+/// Reads documents, whose relative paths are below `root`.
 ///
 /// # Errors
 /// [`Error::File`] for one that cannot be read, [`Error::Format`] for one that is no report of this version.
-pub fn read_files(paths: &[Utf8PathBuf]) -> Result<Vec<Run>> {
+pub fn read_files(paths: &[Utf8PathBuf], root: &Utf8Path) -> Result<Vec<Run>> {
     let one = |path: &Utf8PathBuf| {
         let bytes =
             fs::read(path).map_err(|source| Error::File { action: "read", path: path.clone(), source })?;
-        read(&bytes).map_err(|problem| Error::Format {
+        read(&bytes, root).map_err(|problem| Error::Format {
             path: path.clone(),
             reason: format!("is no JSON report of this version of cargo leakcheck: {problem}"),
         })
@@ -199,7 +199,7 @@ mod tests {
         let tests: Vec<_> = ["ends", "hangs"].map(testing::leaking).into();
         let planned: Vec<_> = tests.iter().map(|test| test.test.clone()).collect();
         let results = Results::begin(&path, &planned, &[], Recorder::Auto, &testing::view()).unwrap();
-        let run = merge(read_directory(&path).unwrap());
+        let run = merge(read_directory(&path, &path).unwrap());
         let seen = |run: &Run| -> Vec<_> {
             let is_known = |test: &CheckedTest| matches!(test.memory.verdict, Verdict::Leaks(_));
             run.tests.iter().map(|test| (test.test.name.as_str().to_owned(), is_known(test))).collect()
@@ -209,7 +209,7 @@ mod tests {
         // A file that was begun and not finished.
         std::fs::write(path.join(".tmp123"), "{").unwrap();
         results.write(&testing::run(tests[..1].to_vec()), &testing::view()).unwrap();
-        let run = merge(read_directory(&path).unwrap());
+        let run = merge(read_directory(&path, &path).unwrap());
         assert_eq!(seen(&run), [("ends".to_owned(), true), ("hangs".to_owned(), false)]);
         assert_eq!(run.exit, Exit::Incomplete);
         assert!(run.tests[1].memory.losses[0].to_string().starts_with("there is no result"));
@@ -271,9 +271,9 @@ mod tests {
     fn what_is_no_report_is_named() {
         let (_directory, path) = directory();
         std::fs::write(path.join("x.json"), "{}").unwrap();
-        let text = read_directory(&path).unwrap_err().to_string();
+        let text = read_directory(&path, &path).unwrap_err().to_string();
         assert!(text.contains("x.json: is no JSON report"), "{text}");
-        let text = read_files(&["/nonexistent.json".into()]).unwrap_err().to_string();
+        let text = read_files(&["/nonexistent.json".into()], &path).unwrap_err().to_string();
         assert!(text.starts_with("cannot read /nonexistent.json"), "{text}");
     }
 }

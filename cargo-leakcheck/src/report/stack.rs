@@ -82,6 +82,16 @@ fn line(frame: &Frame, own: &OwnCode) -> String {
     text::line(&shown).into_owned()
 }
 
+/// All of a frame, to know it again: thousands of call stacks have few of them.
+pub(super) type Key<'a> =
+    (Option<&'a str>, Option<&'a str>, Option<u32>, Option<u32>, Option<&'a str>, u64, bool, bool);
+
+/// A frame's.
+pub(super) fn key(frame: &Frame) -> Key<'_> {
+    let Frame { function, file, line, column, module, address, inlined, own } = frame;
+    (function.as_deref(), file.as_deref(), *line, *column, module.as_deref(), *address, *inlined, *own)
+}
+
 /// `src/lib.rs:12:9`.
 pub(super) fn location(frame: &Frame, own: &OwnCode) -> Option<String> {
     let mut location = own.shown(frame.file.as_deref()?).to_owned();

@@ -44,6 +44,14 @@ pub(super) fn line(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
+/// The characters that XML 1.0 has.
+pub(super) fn legal(c: char) -> char {
+    match c {
+        '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'.. => c,
+        _ => '\u{fffd}',
+    }
+}
+
 /// What a test wrote, for a terminal: no escape sequences, no control characters but line feeds and tabs.
 pub(super) fn output(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);

@@ -22,8 +22,7 @@ pub const HANDED_ON: [Signal; 3] = [Signal::SIGQUIT, Signal::SIGUSR1, Signal::SI
 /// # Errors
 /// There is no such program, or it is a test binary that is asked for something unknown.
 pub fn called(exec: &ExecOptions, report: &ReportOptions) -> Result<Called> {
-    let on_stdout = report.json.as_deref().is_some_and(|path| path == "-");
-    let stdio = if on_stdout { Stdio::PassedToStderr } else { Stdio::Passed };
+    let stdio = if report.on_stdout().is_some() { Stdio::PassedToStderr } else { Stdio::Passed };
     let called = plan::called(exec, stdio)?;
     let Called::Other(path) = &called else { return Ok(called) };
     let mut command = Command::new(path);

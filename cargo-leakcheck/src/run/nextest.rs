@@ -93,7 +93,7 @@ fn traced(
         .spawn()
         .map_err(|error| Error::Command { command: "cargo nextest".to_owned(), reason: error.to_string() })?;
     let status = interrupts.wait_for(&mut child).map_err(system("waiting for cargo nextest"))?;
-    let mut run = results::merge(results::read_directory(directory)?);
+    let mut run = results::merge(results::read_directory(directory, &own.root)?);
     run.duration = start.elapsed();
     run.exit = exit(&run, status);
     if run.exit == Exit::Build && !is_installed(build) {

@@ -82,7 +82,7 @@ fn finds_the_leak_of_the_example(workshop: &Workshop) -> Outcome {
     if output != "exit-code=2\n" || !summary.starts_with("## cargo leakcheck: 1 of 1 test leaking\n") {
         return Err(format!("{output}\n{summary}"));
     }
-    for report in ["report.json", "junit.xml"] {
+    for report in ["report.html", "report.json", "junit.xml"] {
         if !read(&reports.join(report))?.contains("knows_its_capacity") {
             return Err(format!("{report} does not name the test"));
         }

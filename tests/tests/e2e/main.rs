@@ -21,6 +21,7 @@ mod documents;
 mod exec;
 mod fixtures;
 mod frees;
+mod html;
 mod inside;
 mod install;
 mod interrupt;
@@ -28,6 +29,7 @@ mod ipc;
 mod isolated;
 mod kernel_bytes;
 mod left;
+mod look;
 mod mapped;
 mod nextest;
 mod package;
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         containers::TRIALS,
         doctor::TRIALS,
         frees::TRIALS,
+        html::TRIALS,
         bad_input::TRIALS,
         descriptors::TRIALS,
         exec::TRIALS,
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         isolated::TRIALS,
         kernel_bytes::TRIALS,
         left::TRIALS,
+        look::TRIALS,
         mapped::TRIALS,
         nextest::TRIALS,
         parts::TRIALS,

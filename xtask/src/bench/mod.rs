@@ -4,6 +4,7 @@
 mod crates;
 mod descriptors;
 mod exit;
+mod page;
 mod pairs;
 mod suite;
 mod table;
@@ -35,6 +36,8 @@ pub enum Part {
     Exit,
     /// Opening and closing, traced and beside
     Descriptors,
+    /// Reports of many findings, and the page in a browser
+    Page,
 }
 
 /// Runs the benchmark, or one part of it, and prints its tables to standard output. Every measurement is repeated, all
@@ -58,6 +61,7 @@ pub fn run(repeats: usize, only: Option<Part>) -> Result<()> {
             Part::Crates => crates::measure(&tool, folder.path(), repeats)?,
             Part::Exit => exit::measure(&tool, folder.path(), repeats)?,
             Part::Descriptors => descriptors::measure(&tool, folder.path(), repeats)?,
+            Part::Page => page::measure(&tool, folder.path(), repeats)?,
         };
         tables.iter().for_each(|table| println!("{table}"));
     }

@@ -5,13 +5,18 @@ use clap::Args as _;
 use super::*;
 
 /// Options that are for one run, and none of a configuration.
-const NO_KEYS: [&str; 14] = [
+const NO_KEYS: [&str; 19] = [
     "baseline",
     "config-file",
     "no-baseline",
     "leakcheck-profile",
     "junit",
     "json",
+    "html",
+    "sarif",
+    "flamegraph",
+    "folded",
+    "pprof",
     "color",
     "probe-at-entry",
     "spare-only",

@@ -34,7 +34,7 @@ fn run(given: &[(Key, Value)]) -> Options {
     let config = ConfigOptions { given: given.collect(), ..options("default") };
     let (judge, report) = (JudgeOptions::default(), ReportOptions::default());
     Options {
-        action: Action::Merge(Vec::new()),
+        action: Action::Report(Vec::new()),
         sudo: true,
         trace: TraceOptions::default(),
         judge,

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 
-use crate::model::{CheckedTest, FindingKind, Frame, Measure, Verdict};
-use crate::report::{Run, View, accepted, descriptors, findings, text};
+use crate::model::{Frame, Measure, Verdict};
+use crate::report::failing::{Failing, What, failing};
+use crate::report::{Run, View, accepted, text};
 use crate::symbolize::site;
 
 /// GitHub shows no more of a step.
@@ -33,13 +34,13 @@ struct Item {
 /// The commands, a line each, for what fails tests: the largest first. `repository` is where the repository has
 /// been checked out.
 pub fn annotations(run: &Run, view: &View, repository: &Utf8Path) -> String {
-    let mut items: BTreeMap<(Option<Place>, &'static str), Item> = BTreeMap::new();
+    let mut items: BTreeMap<(Option<Place>, What), Item> = BTreeMap::new();
     for test in &run.tests {
         if !matches!(test.memory.verdict, Verdict::Leaks(_)) || !test.memory.counts {
             continue;
         }
-        let name = format!("{} {}", test.test.binary.id(), test.test.name.as_str());
-        for (stack, what, measure) in left(&accepted::counted(test), view) {
+        let name = test.test.id();
+        for Failing { what, measure, stack, .. } in failing(&accepted::counted(test), view) {
             let place = stack.and_then(|frames| place(frames, view, repository));
             let item = items.entry((place, what)).or_default();
             item.measure = item.measure + measure;
@@ -50,25 +51,8 @@ pub fn annotations(run: &Run, view: &View, repository: &Utf8Path) -> String {
     }
     let mut items: Vec<_> = items.into_iter().collect();
     items.sort_by_key(|(_, item)| Reverse((item.measure.bytes, item.measure.blocks)));
-    let commands = items.iter().take(MOST).map(|((place, what), item)| command(place.as_ref(), what, item));
+    let commands = items.iter().take(MOST).map(|((place, what), item)| command(place.as_ref(), *what, item));
     commands.collect()
-}
-
-/// Everything of a test that can fail it: where it comes from, what it is, how much.
-fn left<'a>(test: &'a CheckedTest, view: &View) -> Vec<(Option<&'a Vec<Frame>>, &'static str, Measure)> {
-    let left = &test.memory.left;
-    let one = Measure { bytes: 0, blocks: 1 };
-    let budget = &test.test.budget;
-    let view = View { full_stacks: false, ..view.clone() };
-    let shown = test.memory.findings.iter().filter(|finding| findings::is_shown(finding, test, &view));
-    let blocks = shown.map(|finding| (finding.stack.as_ref(), text::kind(finding.kind), finding.measure));
-    let descriptors = left.descriptors.iter().filter(|it| !it.once && descriptors::are_judged(test));
-    let descriptors = descriptors.map(|it| (it.stack.as_ref(), "descriptor left open", one));
-    let ipc = left.ipc.iter().map(|it| (it.stack.as_ref(), "IPC object left behind", one));
-    let children = left.children.iter().map(|it| (it.stack.as_ref(), "process left", one));
-    let threads = left.threads.iter().filter(|_| budget.threads.is_some());
-    let threads = threads.map(|it| (it.stack.as_ref(), "thread left running", one));
-    blocks.chain(descriptors).chain(ipc).chain(children).chain(threads).collect()
 }
 
 /// The user's line, where it is one of the repository.
@@ -80,18 +64,8 @@ fn place(frames: &[Frame], view: &View, repository: &Utf8Path) -> Option<Place> 
 }
 
 /// `::error file=src/lib.rs,line=12,col=9,title=…::…`
-fn command(place: Option<&Place>, what: &str, Item { measure, tests }: &Item) -> String {
-    let memory = [
-        FindingKind::DefinitelyLost,
-        FindingKind::IndirectlyLost,
-        FindingKind::PossiblyLost,
-        FindingKind::StillReachable,
-    ];
-    let title = if memory.iter().any(|kind| text::kind(*kind) == what) {
-        format!("{} B {what} in {}", measure.bytes, text::count(measure.blocks, "block"))
-    } else {
-        format!("{what} ({})", text::count(measure.blocks, "time"))
-    };
+fn command(place: Option<&Place>, what: What, Item { measure, tests }: &Item) -> String {
+    let title = what.amount(*measure);
     let mut message = format!("in {}", tests[..tests.len().min(NAMED)].join(", "));
     if tests.len() > NAMED {
         message += &format!(" and {}", text::count((tests.len() - NAMED) as u64, "more test"));

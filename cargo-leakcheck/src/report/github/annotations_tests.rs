@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Descriptor, FindingKind, Outcome};
+use crate::model::{CheckedTest, Descriptor, FindingKind, Outcome};
 use crate::report::testing;
 
 fn shown(tests: Vec<CheckedTest>) -> Vec<String> {

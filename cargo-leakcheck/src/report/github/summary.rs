@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 
-use crate::error::Exit;
 use crate::model::{CheckedTest, NotChecked, Outcome, Verdict};
 use crate::report::excerpt::Sources;
 use crate::report::status::{Status, status};
@@ -53,17 +52,12 @@ impl Format for StepSummary {
 
 fn head(run: &Run) -> String {
     let summary = run.summary();
-    let title = match (summary.leaking, summary.tests) {
-        (0, 0) if run.exit >= Exit::Tool => "no test was checked".to_owned(),
-        (0, tests) => format!("no leak in {}", text::count(tests as u64, "test")),
-        (leaking, tests) => format!("{leaking} of {} leaking", text::count(tests as u64, "test")),
-    };
-    let interrupted = if run.interrupted { ", interrupted before all had run" } else { "" };
     format!(
-        "## cargo leakcheck: {title}{interrupted}\n\n\
+        "## cargo leakcheck: {}\n\n\
          | Clean | Leaking | Leaking, not counted | Failed | Incomplete | Not checked | Time | Exit code |\n\
          |--:|--:|--:|--:|--:|--:|--:|--:|\n\
          | {} | {} | {} | {} | {} | {} | {:.1} s | {} |\n\n",
+        run.headline(),
         summary.clean,
         summary.leaking,
         summary.leaking_not_counted,
@@ -83,7 +77,7 @@ fn is_shown(test: &CheckedTest) -> bool {
 /// A test's line, which opens to its findings.
 fn detail(test: &CheckedTest, view: &View, sources: &Sources) -> String {
     let Status { word, detail, .. } = status(test, view);
-    let name = format!("{} {}", test.test.binary.id(), test.test.name.as_str());
+    let name = test.test.id();
     let line = format!("{} <code>{}</code> {}", escaped(&word), escaped(&name), escaped(&detail));
     match findings::render(test, view, sources, false) {
         none if none.is_empty() => format!("- {line}\n\n"),
@@ -116,6 +110,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Exit;
     use crate::model::Steered;
     use crate::report::testing;
 

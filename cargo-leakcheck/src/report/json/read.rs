@@ -2,14 +2,18 @@
 //! format. What is not known is an error: nothing is lost in silence.
 
 mod kernel;
+mod place;
 mod target;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use camino::Utf8Path;
 use serde::Deserialize;
 
 use self::kernel::Kernel;
+use self::place::{Site, place};
 use self::target::Row as TargetRow;
 use super::accepted::{Row, acceptance};
 use crate::error::Exit;
@@ -22,16 +26,26 @@ use crate::options::Recorder;
 use crate::report::Run;
 use crate::snapshot::{Before, Loss};
 
-/// Reads a document of this version.
+/// Reads a document of this version; its relative paths are below `root`.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(bytes: &[u8]) -> Result<Run, String> {
+pub fn read(bytes: &[u8], root: &Utf8Path) -> Result<Run, String> {
     let document: Document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if document.format != super::FORMAT {
         return Err(format!("its format is `{}` and not `{}`", document.format, super::FORMAT));
     }
-    let tests: Vec<CheckedTest> = document.tests.into_iter().map(test).collect::<Result<_, _>>()?;
+    // Whole programs, and binaries without libtest.
+    let is_unit = |test: &Test| {
+        test.package.is_empty() || document.targets.iter().any(|row| row.is_unit() && row.is_of(&test.binary))
+    };
+    let sites: HashSet<String> = document.tests.iter().flat_map(Test::sites).cloned().collect();
+    let tests = document.tests.into_iter().map(|read| {
+        let is_unit = is_unit(&read);
+        test(read, is_unit)
+    });
+    let mut tests: Vec<CheckedTest> = tests.collect::<Result<_, _>>()?;
+    tests.iter_mut().for_each(|test| place(&mut test.memory, &sites, root));
     let targets = document.targets.into_iter().map(|row| row.target(&tests));
     Ok(Run {
         targets: targets.collect::<Result<_, _>>()?,
@@ -124,9 +138,7 @@ struct Found {
     root: Option<Vec<Frame>>,
     held_by: Option<String>,
     process: Option<String>,
-    /// Follows from the stack.
-    #[serde(rename = "site")]
-    _site: Option<serde_json::Value>,
+    site: Option<Site>,
     stack: Option<Vec<Frame>>,
     freed_first: Option<Vec<Frame>>,
     allocated: Option<Vec<Frame>>,
@@ -147,7 +159,15 @@ struct Written {
     dropped_bytes: u64,
 }
 
-fn test(read: Test) -> Result<CheckedTest, String> {
+impl Test {
+    /// The files of all its sites.
+    fn sites(&self) -> impl Iterator<Item = &String> {
+        let findings = self.findings.iter().filter_map(|finding| finding.site.as_ref());
+        findings.chain(self.kernel.sites()).map(|Site { file }| file)
+    }
+}
+
+fn test(read: Test, is_unit: bool) -> Result<CheckedTest, String> {
     let unknown = |what: &str, word: &str| format!("the {what} `{word}` of {} is none of ours", read.name);
     let reason = || read.reasons.first().cloned().unwrap_or_default();
     let outcome = match (read.outcome.as_str(), read.exit_code, read.signal) {
@@ -184,9 +204,9 @@ fn test(read: Test) -> Result<CheckedTest, String> {
     };
     let test = PlannedTest {
         binary: Arc::new(binary),
-        name: TestName::Listed(read.name),
+        name: if is_unit { TestName::Unit(read.name) } else { TestName::Listed(read.name) },
         arguments: Vec::new(),
-        window: Window::TestBody,
+        window: if is_unit { Window::Process } else { Window::TestBody },
         budget: read.budget,
         should_panic: false,
         stdio: Stdio::Captured,

@@ -78,7 +78,7 @@ fn all() -> Vec<CheckedTest> {
         twice,
         testing::test("segv", Outcome::Signalled { signal: 11 }, Verdict::Incomplete(vec![Loss::Exec])),
         testing::test("slow", Outcome::TimedOut, Verdict::NotChecked("cache".into())),
-        testing::test("gone", Outcome::NotStarted { reason: "x".into() }, Verdict::Clean),
+        testing::test("gone", Outcome::NotStarted { reason: "x".into() }, Verdict::NotChecked("x".into())),
         open,
     ]
 }
@@ -229,11 +229,40 @@ fn what_is_written_can_be_read() {
     let targets = [no("doctests of a", Target::DOCTEST), no("a::api", "test")];
     run.targets.extend(targets);
     let written = Json.bytes(&run, &testing::view());
-    let read = read(&written).unwrap();
+    let read = read(&written, "/w".into()).unwrap();
     let again = Json.bytes(&read, &testing::view());
     let value = |bytes| serde_json::from_slice::<Value>(bytes).unwrap();
     assert_eq!(value(&again), value(&written));
     assert_eq!(valid(&value(&again)), Ok(()));
+}
+
+/// All but JUnit, which has the time at which it was written.
+#[test]
+fn every_format_can_be_made_of_the_document() {
+    use crate::report::{FlameGraph, Folded, Html, Pprof, Sarif};
+    let mut tests = all();
+    tests.iter_mut().for_each(|test| test.output.stdout.retain(|byte| byte.is_ascii()));
+    let (run, view) = (testing::run(tests), testing::view());
+    let again = read(&Json.bytes(&run, &view), "/w".into()).unwrap();
+    let formats: [&dyn Format; 6] = [&Json, &Html, &Sarif, &FlameGraph, &Folded, &Pprof];
+    for (index, format) in formats.into_iter().enumerate() {
+        assert!(format.bytes(&again, &view) == format.bytes(&run, &view), "{index}");
+    }
+}
+
+/// The file that a document names as a finding's site is one of the packages', whether it is there or not.
+#[test]
+fn sites_are_known_without_sources() {
+    let mut test = testing::leaking("leaks");
+    let stack = test.memory.findings[0].stack.as_mut().unwrap();
+    // Of a dependency, inside the user's own line.
+    let dependency = Frame { file: Some("/registry/dep/src/lib.rs".into()), ..stack[1].clone() };
+    stack.insert(1, dependency);
+    let written = Json.bytes(&testing::run(vec![test]), &testing::view());
+    let read = read(&written, "/elsewhere".into()).unwrap();
+    let mut view = testing::view();
+    view.own = crate::model::OwnCode { root: "/elsewhere".into(), packages: vec!["/elsewhere".into()] };
+    assert_eq!(String::from_utf8(Json.bytes(&read, &view)), String::from_utf8(written));
 }
 
 #[test]
@@ -241,10 +270,10 @@ fn nothing_that_is_not_known_is_passed_over() {
     for (pointer, key) in [("", "more"), ("/tests/0", "more"), ("/tests/0/kernel", "sockets")] {
         let mut document = document(all());
         document.pointer_mut(pointer).unwrap()[key] = json!([]);
-        let problem = read(document.to_string().as_bytes()).unwrap_err();
+        let problem = read(document.to_string().as_bytes(), "/w".into()).unwrap_err();
         assert!(problem.contains(key), "{problem}");
     }
     let mut document = document(all());
     document["format"] = json!("leakcheck-report/2");
-    assert!(read(document.to_string().as_bytes()).unwrap_err().contains("leakcheck-report/2"));
+    assert!(read(document.to_string().as_bytes(), "/w".into()).unwrap_err().contains("leakcheck-report/2"));
 }

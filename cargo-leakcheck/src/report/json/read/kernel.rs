@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 
+use super::place::Site;
 use crate::model::{
     Descriptor, Frame, IpcName, IpcObject, KernelTotals, Left, LeftChild, LeftMapping, LeftThread, LeftTimer,
 };
 
-type Site = Option<serde_json::Value>;
 type Stack = Option<Vec<Frame>>;
 
 #[derive(Deserialize)]
@@ -34,8 +34,7 @@ struct Open {
     held_by: Option<String>,
     once: bool,
     bytes: Option<u64>,
-    #[serde(rename = "site")]
-    _site: Site,
+    site: Option<Site>,
     stack: Stack,
 }
 
@@ -48,8 +47,7 @@ struct Object {
     name: Option<String>,
     bytes: Option<u64>,
     call: Option<String>,
-    #[serde(rename = "site")]
-    _site: Site,
+    site: Option<Site>,
     stack: Stack,
 }
 
@@ -60,8 +58,7 @@ struct Child {
     parent: u32,
     command: String,
     state: String,
-    #[serde(rename = "site")]
-    _site: Site,
+    site: Option<Site>,
     stack: Stack,
 }
 
@@ -70,8 +67,7 @@ struct Child {
 struct Thread {
     id: u32,
     name: String,
-    #[serde(rename = "site")]
-    _site: Site,
+    site: Option<Site>,
     stack: Stack,
     now: Stack,
 }
@@ -86,9 +82,19 @@ struct Mapped {
     bytes: u64,
     address: u64,
     once: bool,
-    #[serde(rename = "site")]
-    _site: Site,
+    site: Option<Site>,
     stack: Stack,
+}
+
+impl Kernel {
+    pub(super) fn sites(&self) -> impl Iterator<Item = &Site> {
+        let descriptors = self.descriptors.iter().map(|it| &it.site);
+        let ipc = self.ipc.iter().map(|it| &it.site);
+        let children = self.children.iter().map(|it| &it.site);
+        let threads = self.threads.iter().map(|it| &it.site);
+        let mappings = self.mappings.iter().map(|it| &it.site);
+        descriptors.chain(ipc).chain(children).chain(threads).chain(mappings).flatten()
+    }
 }
 
 impl From<Kernel> for Left<Vec<Frame>> {

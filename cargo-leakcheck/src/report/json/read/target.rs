@@ -20,6 +20,16 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether its binary runs as one test.
+    pub fn is_unit(&self) -> bool {
+        self.status == "one_unit"
+    }
+
+    /// Whether it is of this binary.
+    pub fn is_of(&self, binary: &str) -> bool {
+        self.binary == binary
+    }
+
     /// The target, in a run of these tests.
     ///
     /// # Errors
