@@ -215,7 +215,7 @@ const LIKE: [Like; 3] = [Like::Same, Like::Shortened, Like::Lost];
 
 impl Like {
     /// What a leak is looked for by: two that are alike have one of these in common. `is_known` tells who asks.
-    fn keys<'f>(self, frames: &'f [String], is_known: bool) -> Vec<&'f [String]> {
+    fn keys(self, frames: &[String], is_known: bool) -> Vec<&[String]> {
         match self {
             Self::Same => vec![frames],
             Self::Shortened => frames.get(..1).into_iter().collect(),
