@@ -1,6 +1,7 @@
 //! The JSON document. Its shape is public and described by `report.schema.json`.
 
 mod accepted;
+mod chain;
 mod kernel;
 mod limits;
 mod read;
@@ -11,7 +12,7 @@ use super::{Format, Run, Summary, View, targets};
 use crate::model::{
     Attempts, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, LeftFiles, Measure, Outcome, Verdict,
 };
-use crate::model::{NotChecked, RecordedBy};
+use crate::model::{NotChecked, Owner, RecordedBy};
 use crate::snapshot::Loss;
 use crate::symbolize::site;
 use kernel::Kernel;
@@ -131,6 +132,10 @@ struct Found<'a> {
     held_by: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     process: Option<&'a str>,
+    #[serde(rename = "type")]
+    type_name: Option<&'a str>,
+    owner: &'a Owner,
+    chain: Vec<chain::Row<'a, StackFrame<'a>>>,
     site: Option<Site<'a>>,
     stack: Option<Vec<StackFrame<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -242,6 +247,9 @@ fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
         root: finding.root.as_ref().map(frames),
         held_by: finding.held_by.as_deref(),
         process: finding.process.as_deref(),
+        type_name: finding.origin.type_name.as_deref(),
+        owner: &finding.origin.owner,
+        chain: chain::rows(&finding.origin.chain, view),
         site: finding.stack.as_deref().and_then(|frames| place(frames, view)),
         stack: finding.stack.as_ref().map(frames),
         freed_first: finding.before.freed.as_ref().map(frames),
@@ -250,7 +258,11 @@ fn found<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a View) -> Found<'a> {
 }
 
 fn frames<'a>(stack: &'a [Frame], view: &'a View) -> Vec<StackFrame<'a>> {
-    let frame = |frame: &'a Frame| StackFrame {
+    stack.iter().map(|it| frame(it, view)).collect()
+}
+
+fn frame<'a>(frame: &'a Frame, view: &'a View) -> StackFrame<'a> {
+    StackFrame {
         function: frame.function.as_deref(),
         file: frame.file.as_deref().map(|file| view.own.shown(file)),
         line: frame.line,
@@ -259,8 +271,7 @@ fn frames<'a>(stack: &'a [Frame], view: &'a View) -> Vec<StackFrame<'a>> {
         address: frame.address,
         inlined: frame.inlined,
         own: frame.own,
-    };
-    stack.iter().map(frame).collect()
+    }
 }
 
 fn place<'a>(stack: &'a [Frame], view: &'a View) -> Option<Site<'a>> {

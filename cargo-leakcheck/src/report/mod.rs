@@ -2,6 +2,7 @@
 //! bytes; files are opened before the work starts and written once at its end.
 
 mod accepted;
+mod chain;
 mod descriptors;
 mod excerpt;
 mod files;
@@ -13,6 +14,7 @@ mod json;
 mod junit;
 mod left;
 mod mapped;
+mod owners;
 pub mod results;
 mod stack;
 mod status;
@@ -69,6 +71,10 @@ pub struct View {
     pub files: bool,
     /// What counts: findings that cannot fail a test are details.
     pub count: Count,
+    /// The terminal has characters for pictures.
+    pub unicode: bool,
+    /// Everything that is known of why blocks are still there, in texts for people.
+    pub explain: bool,
 }
 
 /// A format of a report file.

@@ -12,6 +12,7 @@ mod allocators;
 mod around;
 mod bad_input;
 mod baseline;
+mod chains;
 mod children;
 mod config;
 mod containers;
@@ -30,6 +31,7 @@ mod kernel_bytes;
 mod left;
 mod mapped;
 mod nextest;
+mod owners;
 mod package;
 mod parts;
 mod processes;
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         allocators::TRIALS,
         around::TRIALS,
         baseline::TRIALS,
+        chains::TRIALS,
         children::TRIALS,
         config::TRIALS,
         containers::TRIALS,
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         left::TRIALS,
         mapped::TRIALS,
         nextest::TRIALS,
+        owners::TRIALS,
         parts::TRIALS,
         raised::TRIALS,
         rules::TRIALS,

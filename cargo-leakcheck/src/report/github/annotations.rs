@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 
+use crate::judge;
 use crate::model::{CheckedTest, FindingKind, Frame, Measure, Verdict};
 use crate::report::{Run, View, accepted, descriptors, findings, text};
 use crate::symbolize::site;
@@ -28,6 +29,8 @@ struct Place {
 struct Item {
     measure: Measure,
     tests: Vec<String>,
+    /// The types that the blocks were allocated for; none among them where one is not known.
+    types: Vec<Option<String>>,
 }
 
 /// The commands, a line each, for what fails tests: the largest first. `repository` is where the repository has
@@ -39,10 +42,13 @@ pub fn annotations(run: &Run, view: &View, repository: &Utf8Path) -> String {
             continue;
         }
         let name = format!("{} {}", test.test.binary.id(), test.test.name.as_str());
-        for (stack, what, measure) in left(&accepted::counted(test), view) {
+        for (stack, what, measure, type_name) in left(&accepted::counted(test), view) {
             let place = stack.and_then(|frames| place(frames, view, repository));
             let item = items.entry((place, what)).or_default();
             item.measure = item.measure + measure;
+            if !item.types.contains(&type_name) {
+                item.types.push(type_name);
+            }
             if item.tests.last() != Some(&name) {
                 item.tests.push(name.clone());
             }
@@ -54,20 +60,24 @@ pub fn annotations(run: &Run, view: &View, repository: &Utf8Path) -> String {
     commands.collect()
 }
 
-/// Everything of a test that can fail it: where it comes from, what it is, how much.
-fn left<'a>(test: &'a CheckedTest, view: &View) -> Vec<(Option<&'a Vec<Frame>>, &'static str, Measure)> {
+type Left<'a> = (Option<&'a Vec<Frame>>, &'static str, Measure, Option<String>);
+
+/// Everything of a test that can fail it: where it comes from, what it is, how much, for which type.
+fn left<'a>(test: &'a CheckedTest, view: &View) -> Vec<Left<'a>> {
     let left = &test.memory.left;
     let one = Measure { bytes: 0, blocks: 1 };
     let budget = &test.test.budget;
     let view = View { full_stacks: false, ..view.clone() };
     let shown = test.memory.findings.iter().filter(|finding| findings::is_shown(finding, test, &view));
-    let blocks = shown.map(|finding| (finding.stack.as_ref(), text::kind(finding.kind), finding.measure));
+    let shown = shown.filter(|finding| judge::is_judged(finding, &test.test.judge));
+    let blocks =
+        shown.map(|it| (it.stack.as_ref(), text::kind(it.kind), it.measure, it.origin.type_name.clone()));
     let descriptors = left.descriptors.iter().filter(|it| !it.once && descriptors::are_judged(test));
-    let descriptors = descriptors.map(|it| (it.stack.as_ref(), "descriptor left open", one));
-    let ipc = left.ipc.iter().map(|it| (it.stack.as_ref(), "IPC object left behind", one));
-    let children = left.children.iter().map(|it| (it.stack.as_ref(), "process left", one));
+    let descriptors = descriptors.map(|it| (it.stack.as_ref(), "descriptor left open", one, None));
+    let ipc = left.ipc.iter().map(|it| (it.stack.as_ref(), "IPC object left behind", one, None));
+    let children = left.children.iter().map(|it| (it.stack.as_ref(), "process left", one, None));
     let threads = left.threads.iter().filter(|_| budget.threads.is_some());
-    let threads = threads.map(|it| (it.stack.as_ref(), "thread left running", one));
+    let threads = threads.map(|it| (it.stack.as_ref(), "thread left running", one, None));
     blocks.chain(descriptors).chain(ipc).chain(children).chain(threads).collect()
 }
 
@@ -80,7 +90,7 @@ fn place(frames: &[Frame], view: &View, repository: &Utf8Path) -> Option<Place> 
 }
 
 /// `::error file=src/lib.rs,line=12,col=9,title=…::…`
-fn command(place: Option<&Place>, what: &str, Item { measure, tests }: &Item) -> String {
+fn command(place: Option<&Place>, what: &str, Item { measure, tests, types }: &Item) -> String {
     let memory = [
         FindingKind::DefinitelyLost,
         FindingKind::IndirectlyLost,
@@ -88,7 +98,11 @@ fn command(place: Option<&Place>, what: &str, Item { measure, tests }: &Item) ->
         FindingKind::StillReachable,
     ];
     let title = if memory.iter().any(|kind| text::kind(*kind) == what) {
-        format!("{} B {what} in {}", measure.bytes, text::count(measure.blocks, "block"))
+        let of = match types.as_slice() {
+            [Some(name)] => format!(" of {}", text::line(name)),
+            _ => String::new(),
+        };
+        format!("{} B {what} in {}{of}", measure.bytes, text::count(measure.blocks, "block"))
     } else {
         format!("{what} ({})", text::count(measure.blocks, "time"))
     };
