@@ -26,7 +26,7 @@ use crate::options::{Count, JudgeOptions};
 use crate::snapshot::Loss;
 
 pub use attempts::decide;
-pub use counted::counts;
+pub use counted::{counts, is_judged};
 
 /// Judges one test.
 ///
@@ -58,7 +58,7 @@ pub fn judge(
     } else if !losses.is_empty() {
         Verdict::Incomplete(losses.clone())
     } else {
-        let counted = counted::findings(&findings, &acceptance);
+        let counted = counted::findings(&findings, &acceptance, options);
         let mut reasons = exceeded(budget, &self::totals(counted.iter().copied()), options.count);
         reasons.extend(left::exceeded(budget, &left, &acceptance, options));
         if options.count_bad_frees {

@@ -89,6 +89,13 @@ pub enum Action {
     },
     /// Show reports of earlier runs again, as one.
     Report(Vec<Utf8PathBuf>),
+    /// Show what a report knows of some tests.
+    Explain {
+        /// The report.
+        report: Utf8PathBuf,
+        /// The name of a test, or a part of it.
+        test: String,
+    },
 }
 
 /// Names and values of environment variables.
@@ -272,6 +279,8 @@ pub struct JudgeOptions {
     pub count_should_panic: bool,
     /// Double and unknown frees fail a test.
     pub count_bad_frees: bool,
+    /// What comes of leaks of code that is not the user's.
+    pub dependencies: Dependencies,
     /// Descriptors that a test without a limit of its own may leave open; without it nobody is to judge.
     pub fds: Option<u64>,
     /// The same of bytes that those hold in the kernel.
@@ -284,6 +293,16 @@ pub struct JudgeOptions {
     pub threads: Option<u64>,
     /// The same of bytes that it may leave mapped.
     pub mapped_bytes: Option<u64>,
+}
+
+/// What comes of leaks whose owner is a dependency or a library.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dependencies {
+    /// They count as all others.
+    #[default]
+    Fail,
+    /// They are shown and not judged.
+    Report,
 }
 
 /// What `bytes` and `blocks` of a budget limit: 0 bytes by default.

@@ -5,6 +5,7 @@ mod analyse;
 mod baseline;
 mod begin;
 mod exec;
+mod explain;
 mod job;
 mod nextest;
 mod ratchet;
@@ -58,6 +59,7 @@ pub fn run(begun: Begun) -> Result<Exit> {
     match &options.action {
         Action::ShowEnv { build, runner, export } => return nextest::show_env(build, runner, *export),
         Action::Report(paths) => return again::again(paths, options),
+        Action::Explain { report, test } => return explain::explain(report, test, options),
         _ => {}
     }
     let handed_on: &[Signal] = if called.is_some() { &exec::HANDED_ON } else { &[] };
@@ -161,6 +163,8 @@ fn view(own: OwnCode, options: &Options) -> View {
         full_stacks: options.report.full_stacks,
         files: options.report.files,
         count: options.judge.count,
+        unicode: options.report.unicode,
+        explain: false,
     }
 }
 

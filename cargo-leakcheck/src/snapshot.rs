@@ -4,6 +4,7 @@
 mod blocks;
 mod frees;
 mod references;
+mod roots;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use crate::model;
 pub use blocks::{Block, Blocks, Place};
 pub use frees::{BadFree, Before};
 pub use references::{Reference, References};
+pub use roots::{Part, Root, RootKind, Storage};
 
 /// The state of one process at its exit.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +39,8 @@ pub struct Snapshot {
     pub mappings: Vec<Mapping>,
     /// What refers to blocks by itself.
     pub roots: Vec<Root>,
+    /// Thread-local storage of threads that were running.
+    pub storage: Vec<Storage>,
     /// What the contents of blocks refer to.
     pub references: References,
     /// What could not be seen. Only an empty list can be called clean.
@@ -78,34 +82,6 @@ pub struct Mapping {
     pub executable: bool,
     /// The file or the kernel's name for it (`[heap]`); empty for anonymous memory.
     pub path: String,
-}
-
-/// Memory that refers to blocks by itself.
-#[derive(Clone, Debug)]
-pub struct Root {
-    /// What it is.
-    pub kind: RootKind,
-    /// What it refers to, each once.
-    pub references: Vec<Reference>,
-}
-
-/// Kinds of root.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RootKind {
-    /// Static data of a module or another writable mapping.
-    Static,
-    /// Registers, live stack, thread-local storage or descriptor of a thread that was running when
-    /// the process ended and is not the main thread.
-    Thread {
-        /// Its id.
-        id: u32,
-        /// Its name (`/proc/PID/task/TID/comm`).
-        name: String,
-    },
-    /// The same of the main thread, or of the thread that ended the process.
-    Main,
-    /// The descriptor of a finished thread whose stack glibc keeps.
-    FinishedThread,
 }
 
 /// Something that was not seen, and which therefore makes a verdict impossible.

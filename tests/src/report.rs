@@ -318,6 +318,55 @@ pub struct Finding {
     /// Executable and arguments of the child of the test that has done it.
     #[serde(default)]
     pub process: Option<String>,
+    /// The type that the blocks were allocated for.
+    #[serde(default, rename = "type")]
+    pub type_name: Option<String>,
+    /// Whose code has allocated them.
+    #[serde(default)]
+    pub owner: Owner,
+    /// Why the largest of them is still there.
+    #[serde(default)]
+    pub chain: Vec<Step>,
+}
+
+/// A step on the way to a block.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum Step {
+    /// Where it starts.
+    Root {
+        /// `static`, `stack` and so on.
+        by: String,
+        /// The thread, other than the main one.
+        thread: Option<String>,
+        /// The variable.
+        symbol: Option<String>,
+    },
+    /// A block.
+    Block {
+        /// Its size.
+        bytes: u64,
+        /// Where the word is that leads on.
+        offset: Option<u64>,
+        /// Where it was allocated.
+        frame: Option<Frame>,
+    },
+    /// Blocks that are left out.
+    More {
+        /// How many.
+        blocks: u64,
+    },
+}
+
+/// A package or a library.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+pub struct Owner {
+    /// `workspace`, `dependency`, `library` or `unknown`.
+    pub kind: String,
+    /// Its name.
+    pub name: Option<String>,
+    /// A package's version.
+    pub version: Option<String>,
 }
 
 /// A place in a source file.

@@ -18,20 +18,22 @@ use crate::model::Measure;
 use crate::snapshot::Snapshot;
 
 /// Calls `found` with each lost block that is reported, in no particular order: its number, that of the leak root it is
-/// counted below, if it is indirectly lost, and what hangs below it, if it is definitely lost.
+/// counted below, if it is indirectly lost, and what hangs below it, if it is definitely lost. The groups of lost
+/// blocks, if there are any.
 pub(super) fn lost(
     snapshot: &Snapshot,
     reached: &Reached,
     mut found: impl FnMut(usize, Option<usize>, Measure),
-) {
+) -> Option<Groups> {
     let Snapshot { blocks, references, .. } = snapshot;
     let reported = |block: usize| reached.is_lost(block) && blocks.is_reported(block);
     if !(0..blocks.len()).any(reported) {
-        return;
+        return None;
     }
     // Blocks ascend by address, so their numbers do.
     let age = |block: usize| (blocks.time(block), block);
-    let mut roots = leak_roots(snapshot, reached);
+    let groups = Groups::of(blocks.len(), references, |block| reached.is_lost(block));
+    let mut roots = leak_roots(snapshot, reached, &groups);
     roots.sort_unstable_by_key(|&root| age(root as usize));
 
     let mut claimed = vec![false; blocks.len()];
@@ -53,13 +55,13 @@ pub(super) fn lost(
         }
         found(root as usize, None, below);
     }
+    Some(groups)
 }
 
 /// The reported block that was allocated first of each group that is a leak root.
-fn leak_roots(snapshot: &Snapshot, reached: &Reached) -> Vec<u32> {
+fn leak_roots(snapshot: &Snapshot, reached: &Reached, groups: &Groups) -> Vec<u32> {
     const NONE: u32 = u32::MAX;
     let Snapshot { blocks, references, .. } = snapshot;
-    let groups = Groups::of(blocks.len(), references, |block| reached.is_lost(block));
     let mut first = vec![NONE; groups.count()];
     for &block in groups.order() {
         let first = &mut first[groups.group(block as usize)];

@@ -14,6 +14,7 @@
 //!    tree with tagged links is one leak and not one a node. `lost.rs` says which block of a cycle
 //!    or tree is the leak root and which are indirectly lost.
 
+mod chain;
 mod groups;
 mod lost;
 mod reach;
@@ -57,14 +58,18 @@ fn classify_blocks<'a>(snapshot: &'a Snapshot, sums: &mut Sums<'a>) {
             Reach::Thread { root } => (FindingKind::StillReachable, thread_name(&snapshot.roots[root])),
             Reach::Disguised => (FindingKind::PossiblyLost, None),
         };
-        sums.add((kind, blocks.stack(block), held_by, None), place.size);
+        sums.add((kind, blocks.stack(block), held_by, None), (block, place.size));
     }
-    lost::lost(snapshot, &reached, |block, root, below| {
+    let groups = lost::lost(snapshot, &reached, |block, root, below| {
         let kind = root.map_or(FindingKind::DefinitelyLost, |_| FindingKind::IndirectlyLost);
         let root = root.and_then(|root| blocks.stack(root));
-        let finding = sums.add((kind, blocks.stack(block), None, root), blocks.places()[block].size);
+        let finding = sums.add((kind, blocks.stack(block), None, root), (block, blocks.places()[block].size));
         finding.below = finding.below + below;
     });
+    chain::reachable(snapshot, &reached, sums);
+    if let Some(groups) = groups {
+        chain::cycles(snapshot, &reached, &groups, sums);
+    }
 }
 
 fn thread_name(root: &Root) -> Option<&str> {
@@ -81,6 +86,8 @@ type Key<'a> = (FindingKind, Option<usize>, Option<&'a str>, Option<usize>);
 #[derive(Default)]
 struct Sums<'a> {
     findings: Vec<Finding<usize>>,
+    /// For each of them the size of its largest block, and the first one that has it.
+    largest: Vec<(u64, u32)>,
     by_key: HashMap<Key<'a>, u32>,
     bad_frees: HashMap<(FindingKind, Option<usize>, Before<usize>), usize>,
     /// For each call stack, with none first, and each kind: the finding that was added to last. With few
@@ -91,7 +98,7 @@ struct Sums<'a> {
 const KINDS: usize = FindingKind::UnknownFree as usize + 1;
 
 impl<'a> Sums<'a> {
-    fn add(&mut self, key: Key<'a>, bytes: u64) -> &mut Finding<usize> {
+    fn add(&mut self, key: Key<'a>, (block, bytes): (usize, u64)) -> &mut Finding<usize> {
         let (kind, stack, held_by, root) = key;
         let slot = stack.map_or(0, |stack| stack + 1);
         if self.last.len() <= slot {
@@ -113,14 +120,31 @@ impl<'a> Sums<'a> {
                     held_by: held_by.map(str::to_owned),
                     before: Before::default(),
                     process: None,
+                    origin: crate::model::Origin::default(),
                 });
+                self.largest.push((bytes, block as u32));
                 self.findings.len() as u32 - 1
             })
         });
         *last = Some(index);
+        let largest = &mut self.largest[index as usize];
+        if bytes > largest.0 {
+            *largest = (bytes, block as u32);
+        }
         let finding = &mut self.findings[index as usize];
         finding.measure.add(bytes);
         finding
+    }
+
+    /// The number of the finding for blocks of a kind, where there is one.
+    fn find(&self, key: Key<'a>) -> Option<usize> {
+        let (kind, stack, held_by, root) = key;
+        let last = self.last.get(stack.map_or(0, |stack| stack + 1)).and_then(|of| of[kind as usize]);
+        let index = last.filter(|index| {
+            let finding = &self.findings[*index as usize];
+            (finding.held_by.as_deref(), finding.root) == (held_by, root)
+        });
+        index.or_else(|| self.by_key.get(&key).copied()).map(|index| index as usize)
     }
 
     fn add_bad_free(&mut self, free: &BadFree) {
@@ -135,6 +159,7 @@ impl<'a> Sums<'a> {
                 held_by: None,
                 before: free.before,
                 process: None,
+                origin: crate::model::Origin::default(),
             });
             self.findings.len() - 1
         });

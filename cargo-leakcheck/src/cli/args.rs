@@ -7,8 +7,10 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use super::choices::{CountArg, RecorderArg, WhenArg};
-use super::other_args::{DoctorArgs, ExecArgs, ImportArgs, NextestArgs, ReportArgs, SetupArgs, ShowEnvArgs};
+use super::choices::{CountArg, DependenciesArg, RecorderArg, WhenArg};
+use super::other_args::{
+    DoctorArgs, ExecArgs, ExplainArgs, ImportArgs, NextestArgs, ReportArgs, SetupArgs, ShowEnvArgs,
+};
 use super::select_args::SelectArgs;
 use super::values::{duration, jobs, table_size, tasks};
 use super::written_args::WrittenArgs;
@@ -58,6 +60,8 @@ pub enum Command {
     Baseline(BaselineCommand),
     /// Say what the tool needs on this machine, what of it is there, and what mends the rest
     Doctor(DoctorArgs),
+    /// Show what a JSON report knows of a test's findings: why blocks are still there, and around which cycles
+    Explain(ExplainArgs),
     /// Trace any program, Rust or not; as cargo's or nextest's runner, tests
     Exec(Box<ExecArgs>),
     /// Print suppressions of LeakSanitizer's or Valgrind's as rules
@@ -238,6 +242,9 @@ pub struct RunArgs {
     /// Fail tests that free a block twice or free what was never allocated
     #[arg(long)]
     pub deny_bad_frees: bool,
+    /// What comes of leaks of dependencies and libraries: they fail tests as all others, or are reported only [default: fail]
+    #[arg(long, value_name = "fail|report", hide_possible_values = true)]
+    pub dependencies: Option<DependenciesArg>,
     /// Descriptors that a test may leave open, unless it has a limit of its own [default: 0; none for whole programs]
     #[arg(long, value_name = "N")]
     pub fds: Option<u64>,

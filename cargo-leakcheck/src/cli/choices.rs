@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::options::{Count, Recorder, When};
+use crate::options::{Count, Dependencies, Recorder, When};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WhenArg {
@@ -22,6 +22,22 @@ pub enum RecorderArg {
 pub enum CountArg {
     Lost,
     Outstanding,
+}
+
+/// `--dependencies`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DependenciesArg {
+    Fail,
+    Report,
+}
+
+impl From<DependenciesArg> for Dependencies {
+    fn from(what: DependenciesArg) -> Self {
+        match what {
+            DependenciesArg::Fail => Self::Fail,
+            DependenciesArg::Report => Self::Report,
+        }
+    }
 }
 
 impl From<WhenArg> for When {

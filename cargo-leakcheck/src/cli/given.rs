@@ -57,6 +57,7 @@ pub fn layer(run: &RunArgs, jobs: Option<(NonZeroUsize, &'static str)>) -> Layer
         (Key::CountShouldPanic, "count-should-panic", on(run.count_should_panic)),
         (Key::DenyUnusedRules, "deny-unused-rules", on(run.deny_unused_rules)),
         (Key::DenyBadFrees, "deny-bad-frees", on(run.deny_bad_frees)),
+        (Key::Dependencies, "dependencies", run.dependencies.map(|what| Value::Dependencies(what.into()))),
         (
             Key::NoFds,
             either(&[(run.no_fds, "no-fds"), (run.fds.is_some(), "fds"), (true, "kernel-bytes")]),

@@ -9,12 +9,12 @@ mod libtest;
 mod other_args;
 mod runner;
 mod select_args;
+mod surroundings;
 mod values;
 mod written_args;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 use camino::Utf8PathBuf;
 use clap::error::ErrorKind;
@@ -22,23 +22,35 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser as _};
 
 use self::args::{BaselineCommand, CargoArgs, Cli, Command, RunArgs, TestArgs};
 use self::build::build;
-use self::choices::WhenArg;
 use self::libtest::LibtestArgs;
-use self::other_args::{DoctorArgs, ReportArgs, ReportCommand, RereadArgs, SetupArgs, ShowEnvArgs};
+use self::other_args::{
+    DoctorArgs, ExplainArgs, ReportArgs, ReportCommand, RereadArgs, SetupArgs, ShowEnvArgs,
+};
 use self::select_args::{MessageFormatArg, RunIgnoredArg, SelectArgs};
-use crate::accept::rule::day;
+pub use self::surroundings::Surroundings;
+use self::surroundings::{color, github, has_unicode};
 use crate::config::apply;
 use crate::error::{Error, Result};
-use crate::model::Day;
 use crate::options::{
-    AcceptOptions, Action, BuildOptions, Color, ConfigOptions, DoctorOptions, Environment, Github, Ignored,
-    JudgeOptions, Options, Ratchet, ReportOptions, Selection, SetupAction, SetupOptions, TraceOptions,
+    AcceptOptions, Action, BuildOptions, ConfigOptions, DoctorOptions, Ignored, JudgeOptions, Options,
+    Ratchet, ReportOptions, Selection, SetupAction, SetupOptions, TraceOptions,
 };
 use crate::plan::filterset::needs_dependencies;
 
 /// The commands that can be taken for a test's name.
-const COMMANDS: [&str; 10] =
-    ["baseline", "doctor", "import", "list", "exec", "nextest", "setup", "show-config", "show-env", "report"];
+const COMMANDS: [&str; 11] = [
+    "baseline",
+    "doctor",
+    "explain",
+    "import",
+    "list",
+    "exec",
+    "nextest",
+    "setup",
+    "show-config",
+    "show-env",
+    "report",
+];
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -54,42 +66,6 @@ pub enum Request {
     /// Print this text (`--help`, `--version`) and end with success. It holds ANSI styles, which are to
     /// be removed where they are not wanted.
     Print(String),
-}
-
-/// What the process was started with, besides its arguments.
-#[derive(Clone, Debug)]
-pub struct Surroundings {
-    /// Its environment.
-    pub environment: Environment,
-    /// Its working directory.
-    pub directory: PathBuf,
-    /// Its own executable.
-    pub executable: PathBuf,
-    /// How many CPUs it may use.
-    pub cpus: usize,
-    /// The day, by UTC.
-    pub today: Day,
-}
-
-impl Surroundings {
-    /// Those of this process.
-    pub fn current() -> Result<Self> {
-        let system = |call: &str| {
-            let call = call.to_owned();
-            move |source| Error::System { call, source }
-        };
-        Ok(Self {
-            environment: std::env::vars_os().collect(),
-            directory: std::env::current_dir().map_err(system("reading the working directory"))?,
-            executable: std::env::current_exe().map_err(system("finding the path of this program"))?,
-            cpus: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
-            today: day(std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs())),
-        })
-    }
-
-    fn variable(&self, name: &str) -> Option<&str> {
-        self.environment.get(std::ffi::OsStr::new(name))?.to_str()
-    }
 }
 
 /// Reads the arguments, the program's own name first. Both `cargo-leakcheck leakcheck …`, as cargo calls
@@ -171,6 +147,12 @@ fn resolve(cli: Cli, given: Option<&ArgMatches>, surroundings: Surroundings) -> 
             let build = build(cargo, None, surroundings);
             shared.with(Action::ShowEnv { build, runner, export }, false)
         }
+        Some(Command::Explain(ExplainArgs { report, test, full_stacks, color })) => {
+            let usual = RunArgs { color, ..usual() };
+            let mut shared = run(&usual, ConfigOptions::default(), &surroundings);
+            shared.report.full_stacks = full_stacks;
+            shared.with(Action::Explain { report, test }, false)
+        }
         Some(Command::Report(report)) => {
             let ReportArgs { command, again } = *report;
             let RereadArgs { reports, run: args } = match command {
@@ -239,8 +221,7 @@ fn start(manifest: Option<&OsString>, surroundings: &Surroundings) -> Utf8PathBu
 
 /// As a run without options would trace.
 fn examine(doctor: DoctorArgs, surroundings: Surroundings) -> DoctorOptions {
-    let usual = Cli::try_parse_from(["cargo-leakcheck"]).expect("no option is needed").test.run;
-    let usual = RunArgs { color: doctor.color, ..usual };
+    let usual = RunArgs { color: doctor.color, ..usual() };
     let Shared { trace, report, .. } = run(&usual, ConfigOptions::default(), &surroundings);
     let program = |variable: &str, usual: &str| {
         surroundings.environment.get(std::ffi::OsStr::new(variable)).cloned().unwrap_or_else(|| usual.into())
@@ -249,6 +230,10 @@ fn examine(doctor: DoctorArgs, surroundings: Surroundings) -> DoctorOptions {
     let Surroundings { environment, directory, executable, .. } = surroundings;
     let (json, sudo, color) = (doctor.json, !doctor.no_sudo, report.color);
     DoctorOptions { json, cargo, rustc, executable, directory, environment, trace, color, sudo }
+}
+
+fn usual() -> RunArgs {
+    Cli::try_parse_from(["cargo-leakcheck"]).expect("no option is needed").test.run
 }
 
 fn selection(select: SelectArgs) -> Result<(Selection, Option<NonZeroUsize>)> {
@@ -299,6 +284,7 @@ fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Sha
     let mut report = ReportOptions {
         actions: github(surroundings),
         color: color(run.color, surroundings),
+        unicode: has_unicode(surroundings),
         timings: run.timings,
         ..run.written.options()
     };
@@ -320,24 +306,5 @@ fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Sha
 }
 
 /// The variables are those that GitHub documents as its default ones.
-fn github(surroundings: &Surroundings) -> Github {
-    let is_there = surroundings.variable("GITHUB_ACTIONS") == Some("true");
-    let path = |variable| surroundings.variable(variable).filter(|path| !path.is_empty());
-    let here = surroundings.directory.to_str().unwrap_or_default();
-    let repository = path("GITHUB_WORKSPACE").unwrap_or(here).into();
-    Github { is_there, repository, summary: path("GITHUB_STEP_SUMMARY").map(Into::into) }
-}
-
-/// The option first, then cargo's variable, then the one that all programs share.
-fn color(option: Option<WhenArg>, surroundings: &Surroundings) -> Color {
-    match (option, surroundings.variable("CARGO_TERM_COLOR")) {
-        (Some(WhenArg::Always), _) | (None, Some("always")) => Color::Always,
-        (Some(WhenArg::Never), _) | (None, Some("never")) => Color::Never,
-        (Some(WhenArg::Auto), _) => Color::Auto,
-        (None, _) if surroundings.variable("NO_COLOR").is_some_and(|value| !value.is_empty()) => Color::Never,
-        (None, _) => Color::Auto,
-    }
-}
-
 #[cfg(test)]
 mod tests;

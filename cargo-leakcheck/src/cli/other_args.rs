@@ -33,6 +33,23 @@ pub struct DoctorArgs {
     pub color: Option<WhenArg>,
 }
 
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// JSON report
+    #[arg(value_name = "REPORT")]
+    pub report: Utf8PathBuf,
+    /// Name of a test, or a part of the names of several
+    #[arg(value_name = "TEST")]
+    pub test: String,
+    /// Show the frames of std, allocator and test harness too
+    #[arg(long)]
+    pub full_stacks: bool,
+    /// When to colour [default: auto, on a terminal]
+    #[arg(long, value_name = "auto|always|never", hide_possible_values = true)]
+    pub color: Option<WhenArg>,
+}
+
 #[derive(Debug, Args)]
 pub struct SetupArgs {
     /// Take back what was installed

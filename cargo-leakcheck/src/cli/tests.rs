@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::options::{Count, Ignored, KernelBytes};
+use crate::options::{Color, Count, Ignored, KernelBytes};
 
 mod configured;
 mod runner;
@@ -133,6 +133,7 @@ fn defaults() {
         count_failed: false,
         count_should_panic: false,
         count_bad_frees: false,
+        dependencies: crate::options::Dependencies::Fail,
         fds: None,
         kernel_bytes: None,
         ipc: 0,
@@ -183,6 +184,7 @@ fn own_options() {
         count_failed: true,
         count_should_panic: true,
         count_bad_frees: true,
+        dependencies: crate::options::Dependencies::Fail,
         fds: Some(2),
         kernel_bytes: Some(5),
         ipc: 3,
@@ -319,4 +321,20 @@ fn what_slows_the_machine_is_done_where_it_is_asked_for() {
     assert_eq!(when(&["--no-kernel-bytes", "--kernel-report"]), KernelBytes::Off);
     assert_eq!(when(&["--no-fds"]), KernelBytes::Off);
     assert!(usage(&["--kernel-bytes", "0", "--no-fds"]).contains("cannot be used with"));
+}
+
+#[test]
+fn a_report_is_explained() {
+    let options = options(&["explain", "a.json", "tests::one", "--full-stacks"]);
+    assert!(!options.sudo && options.report.full_stacks);
+    let Action::Explain { report, test } = options.action else { panic!() };
+    assert_eq!((report.as_str(), test.as_str()), ("a.json", "tests::one"));
+}
+
+#[test]
+fn pictures_have_characters_where_the_locale_has_them() {
+    let unicode = |variables: &[(&str, &str)]| parse_in(&[], variables).unwrap().report.unicode;
+    assert!(unicode(&[("LANG", "en_US.UTF-8")]) && unicode(&[("LC_ALL", "C.utf8"), ("LANG", "C")]));
+    assert!(!unicode(&[]) && !unicode(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
+    assert!(!unicode(&[("LANG", "en_US.UTF-8"), ("TERM", "linux")]));
 }

@@ -54,6 +54,7 @@ pub fn judge(layer: &Layer, judge: &mut JudgeOptions) {
             (Key::CountFailed, Value::Switch(on)) => judge.count_failed = *on,
             (Key::CountShouldPanic, Value::Switch(on)) => judge.count_should_panic = *on,
             (Key::DenyBadFrees, Value::Switch(on)) => judge.count_bad_frees = *on,
+            (Key::Dependencies, Value::Dependencies(what)) => judge.dependencies = *what,
             (Key::Fds, Value::Number(limit)) if by_option => judge.fds = Some(*limit),
             (Key::KernelBytes, Value::Number(limit)) if by_option => judge.kernel_bytes = Some(*limit),
             (Key::Ipc, Value::Number(limit)) if by_option => judge.ipc = *limit,

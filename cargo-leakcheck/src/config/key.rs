@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::options::{Count, MAX_ENTRIES, MAX_TASKS, Recorder, When};
+use crate::options::{Count, Dependencies, MAX_ENTRIES, MAX_TASKS, Recorder, When};
 
 /// Something that can be set: a limit that a test is judged by, or a rule for how it is run and judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +24,7 @@ pub enum Key {
     CountFailed,
     CountShouldPanic,
     DenyBadFrees,
+    Dependencies,
     NoFds,
     NoKernelBytes,
     NoIpc,
@@ -68,6 +69,8 @@ pub enum Kind {
     Time,
     /// `"lost"` or `"outstanding"`.
     Count,
+    /// `fail` or `report`.
+    Dependencies,
     /// `"auto"`, `"ledger"` or `"uprobe"`.
     Recorder,
     /// `"auto"`, `"always"` or `"never"`.
@@ -92,7 +95,7 @@ const TABLE: u64 = MAX_ENTRIES as u64;
 const TASKS: u64 = MAX_TASKS as u64;
 
 /// All keys, in the order in which they are explained.
-pub const KEYS: [Known; 41] = [
+pub const KEYS: [Known; 42] = [
     of_test(Key::Bytes, "bytes", Kind::Size, "0"),
     of_test(Key::Blocks, "blocks", Kind::Number, "no limit"),
     of_test(Key::ReachableBytes, "reachable-bytes", Kind::Size, "no limit"),
@@ -109,6 +112,7 @@ pub const KEYS: [Known; 41] = [
     of_test(Key::CountFailed, "count-failed", Kind::Switch, "false"),
     of_test(Key::CountShouldPanic, "count-should-panic", Kind::Switch, "false"),
     of_test(Key::DenyBadFrees, "deny-bad-frees", Kind::Switch, "false"),
+    of_test(Key::Dependencies, "dependencies", Kind::Dependencies, "\"fail\""),
     of_test(Key::NoFds, "no-fds", Kind::Switch, "false"),
     of_test(Key::NoKernelBytes, "no-kernel-bytes", Kind::Switch, "false"),
     of_test(Key::NoIpc, "no-ipc", Kind::Switch, "false"),
@@ -157,6 +161,8 @@ pub enum Value {
     Time(Duration),
     /// Of [`Kind::Count`].
     Count(Count),
+    /// Of [`Kind::Dependencies`].
+    Dependencies(Dependencies),
     /// Of [`Kind::Recorder`].
     Recorder(Recorder),
     /// Of [`Kind::When`].
@@ -187,6 +193,8 @@ impl std::fmt::Display for Value {
             }
             Self::Count(Count::Lost) => f.write_str("\"lost\""),
             Self::Count(Count::Outstanding) => f.write_str("\"outstanding\""),
+            Self::Dependencies(Dependencies::Fail) => f.write_str("\"fail\""),
+            Self::Dependencies(Dependencies::Report) => f.write_str("\"report\""),
             Self::Recorder(Recorder::Auto) => f.write_str("\"auto\""),
             Self::Recorder(Recorder::Ledger) => f.write_str("\"ledger\""),
             Self::Recorder(Recorder::Uprobe) => f.write_str("\"uprobe\""),

@@ -154,6 +154,7 @@ fn every_key_is_read() {
             key::Kind::Switch => "true",
             key::Kind::Reason => "'why'",
             key::Kind::Count => "'lost'",
+            key::Kind::Dependencies => "'fail'",
             key::Kind::Recorder | key::Kind::When => "'auto'",
         };
         let text = format!("[profile.default]\n{} = {value}\n", known.name);

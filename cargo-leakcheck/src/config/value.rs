@@ -6,7 +6,7 @@ use leakcheck_common::parse_size;
 use toml::de::DeValue;
 
 use super::key::{Kind, Value};
-use crate::options::{Count, Recorder, When};
+use crate::options::{Count, Dependencies, Recorder, When};
 
 /// Reads a value.
 ///
@@ -57,6 +57,11 @@ pub fn read(kind: Kind, value: &DeValue<'_>) -> Result<Value, String> {
             Some("lost") => Ok(Value::Count(Count::Lost)),
             Some("outstanding") => Ok(Value::Count(Count::Outstanding)),
             _ => Err(one_of("\"lost\" or \"outstanding\"")),
+        },
+        (Kind::Dependencies, value) => match value.as_str() {
+            Some("fail") => Ok(Value::Dependencies(Dependencies::Fail)),
+            Some("report") => Ok(Value::Dependencies(Dependencies::Report)),
+            _ => Err(one_of("\"fail\" or \"report\"")),
         },
         (Kind::Recorder, value) => match value.as_str() {
             Some("auto") => Ok(Value::Recorder(Recorder::Auto)),

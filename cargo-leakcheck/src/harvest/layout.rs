@@ -19,8 +19,8 @@ use super::descriptor::{DESCRIPTOR, Descriptor, forget_arguments, thread_word};
 use super::pages::{Pages, copy, written};
 use super::statics::Statics;
 use super::{Threads, arena, proc};
-use crate::references::{Finder, Memory};
-use crate::snapshot::{Blocks, Loss, Mapping, Root, RootKind};
+use crate::references::{Finder, Memory, Which};
+use crate::snapshot::{Blocks, Loss, Mapping, Part, Root, RootKind, Storage};
 use crate::trace::{Heap, Process};
 
 const PAGE: u64 = 4096;
@@ -34,6 +34,8 @@ pub struct Layout {
     libc: Option<String>,
     descriptors: Vec<Descriptor>,
     code: Vec<Range<u64>>,
+    /// Thread-local storage of the threads that run.
+    pub storage: Vec<Storage>,
 }
 
 impl Layout {
@@ -61,7 +63,9 @@ impl Layout {
             libc,
             descriptors: running.chain(finished).collect(),
             code: code.collect(),
+            storage: Vec::new(),
         };
+        let statics = Statics::of(reader, mappings);
         let main_stack = mappings.iter().find(|mapping| mapping.path == "[stack]");
         for thread in &threads.held {
             let kind = if thread.id == process.pid || thread.registers.orig_rax == EXIT_GROUP {
@@ -79,6 +83,10 @@ impl Layout {
                 }
                 None => (thread.registers.rsp.saturating_sub(RED_ZONE), register_words(&thread.registers)),
             };
+            let range = statics.storage(thread.registers.fs_base);
+            let descriptor = range.end..range.end.saturating_add(DESCRIPTOR);
+            let name = (thread.id != process.pid).then(|| proc::thread_name(process.pid, thread.id));
+            layout.storage.push(Storage { range, descriptor, thread: name });
             let registers = registers.into_iter().flat_map(u64::to_ne_bytes).collect();
             layout.registers.push((kind.clone(), registers));
             let Some(stack) = stack_of(mappings, thread.registers.rsp, thread.registers.fs_base) else {
@@ -107,7 +115,6 @@ impl Layout {
             taken.push(stack);
         }
         let knows_heap = process.libraries.as_ref().is_none_or(|libraries| libraries.heap == Heap::Glibc);
-        let statics = Statics::of(reader, mappings);
         // Of the first thread; others have it on their stacks. That of a static executable is in the heap.
         let storage: Vec<_> =
             threads.held.iter().map(|thread| statics.of_thread(thread.registers.fs_base)).collect();
@@ -142,15 +149,17 @@ impl Layout {
     /// Reads what the root set refers to; also what of it could not be read.
     pub fn read_roots(&self, reader: Pid, blocks: &Blocks, finder: &Finder<'_>) -> (Vec<Root>, Vec<Loss>) {
         let registers = self.registers.iter().map(|(kind, bytes)| {
-            let mut memory = Memory::new(finder);
+            let mut memory = Memory::new(finder, Which::First);
             memory.read(0, bytes);
-            Root { kind: kind.clone(), references: memory.finish() }
+            let (references, places) = memory.finish();
+            Root { kind: kind.clone(), part: Part::Registers, references, places }
         });
         let mut roots: Vec<Root> = registers.collect();
         let mut unread = Vec::new();
         let mut pages = Pages::of(reader);
         for (kind, range, name) in &self.roots {
-            let mut memory = Memory::new(finder);
+            let which = if *kind == RootKind::Static { Which::First } else { Which::Last };
+            let mut memory = Memory::new(finder, which);
             let is_libc = self.libc.as_deref() == Some(name);
             let missing = if is_libc || *kind != RootKind::Static {
                 let (copies, missing) = copy(reader, range);
@@ -167,7 +176,9 @@ impl Layout {
             } else {
                 pages.read(range, |address, bytes| memory.read(address, bytes))
             };
-            roots.push(Root { kind: kind.clone(), references: memory.finish() });
+            let part = if *kind == RootKind::Static { Part::Data } else { Part::Stack };
+            let (references, places) = memory.finish();
+            roots.push(Root { kind: kind.clone(), part, references, places });
             // Device memory cannot be read by anyone but its owner, and holds no references.
             if let Some(missing) = missing
                 && !name.starts_with("/dev/")

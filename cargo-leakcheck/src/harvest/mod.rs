@@ -207,6 +207,7 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
         let finder = Finder::new(&snapshot.blocks);
         let (roots, unread) = layout.read_roots(reader, &snapshot.blocks, &finder);
         snapshot.roots = roots;
+        snapshot.storage = layout.storage;
         snapshot.losses.extend(unread);
         let (references, unread) = contents::read(reader, &snapshot.blocks, &finder);
         snapshot.references = references;

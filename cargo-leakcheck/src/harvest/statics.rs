@@ -37,9 +37,14 @@ impl Statics {
         statics
     }
 
-    /// The thread-local storage of a thread with its descriptor.
+    /// The thread-local storage of a thread.
+    pub fn storage(&self, pointer: u64) -> Range<u64> {
+        pointer.saturating_sub(self.thread_bytes)..pointer
+    }
+
+    /// The same with its descriptor.
     pub fn of_thread(&self, pointer: u64) -> Range<u64> {
-        pointer.saturating_sub(self.thread_bytes)..pointer.saturating_add(DESCRIPTOR)
+        self.storage(pointer).start..pointer.saturating_add(DESCRIPTOR)
     }
 
     fn add(&mut self, start: u64, page: &[u8]) -> Option<()> {

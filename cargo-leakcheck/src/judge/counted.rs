@@ -1,7 +1,7 @@
 //! What counts of what a test has left.
 
 use crate::model::{Acceptance, Budget, Finding, FindingKind, Frame, Item, Leak, Measure};
-use crate::options::{Count, JudgeOptions};
+use crate::options::{Count, Dependencies, JudgeOptions};
 
 /// Whether anything of a kind can fail a test.
 pub fn counts(budget: &Budget, options: &JudgeOptions, leak: Leak) -> bool {
@@ -20,12 +20,21 @@ pub fn counts(budget: &Budget, options: &JudgeOptions, leak: Leak) -> bool {
     }
 }
 
-/// Kinds and measures of findings, without what is accepted of them.
-pub(super) fn findings(all: &[Finding<Vec<Frame>>], acceptance: &Acceptance) -> Vec<(FindingKind, Measure)> {
+/// Whether a finding is compared with a budget, as far as that depends on whose it is; all are shown.
+pub fn is_judged(finding: &Finding<Vec<Frame>>, options: &JudgeOptions) -> bool {
+    options.dependencies == Dependencies::Fail || !finding.origin.owner.is_foreign()
+}
+
+/// Kinds and measures of findings that are judged, without what is accepted of them.
+pub(super) fn findings(
+    all: &[Finding<Vec<Frame>>],
+    acceptance: &Acceptance,
+    options: &JudgeOptions,
+) -> Vec<(FindingKind, Measure)> {
     let rest = |(place, finding): (usize, &Finding<Vec<Frame>>)| {
         (finding.kind, less(finding.measure, acceptance.of(Item::Finding(place))))
     };
-    all.iter().enumerate().map(rest).collect()
+    all.iter().enumerate().filter(|(_, finding)| is_judged(finding, options)).map(rest).collect()
 }
 
 /// What is left of it.

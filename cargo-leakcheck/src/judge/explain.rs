@@ -299,6 +299,7 @@ mod tests {
             held_by: None,
             before: Before { allocated: Some(stack(allocated)), freed: freed.map(stack) },
             process: None,
+            origin: crate::model::Origin::default(),
         }
     }
 

@@ -154,6 +154,7 @@ mod tests {
                 held_by: None,
                 before: crate::snapshot::Before::default(),
                 process: None,
+                origin: crate::model::Origin::default(),
             };
             assert_eq!(is_symbolizer_cache(&finding), removed, "{functions:?}");
         }

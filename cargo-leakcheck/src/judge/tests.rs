@@ -11,6 +11,7 @@ mod accepted;
 mod counted;
 mod exits;
 mod left;
+mod owners;
 
 pub(super) use exits::checked;
 
@@ -19,6 +20,7 @@ const OPTIONS: JudgeOptions = JudgeOptions {
     count_failed: false,
     count_should_panic: false,
     count_bad_frees: false,
+    dependencies: crate::options::Dependencies::Fail,
     fds: Some(0),
     kernel_bytes: None,
     ipc: 0,
@@ -46,6 +48,7 @@ fn findings(list: &[(FindingKind, u64, u64)]) -> Vec<Finding<Vec<Frame>>> {
         held_by: None,
         before: crate::snapshot::Before::default(),
         process: None,
+        origin: crate::model::Origin::default(),
     };
     list.iter().map(finding).collect()
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Acceptance, Left, LeftFiles, Measure, Ran, Seen};
+use super::{Acceptance, Left, LeftFiles, Measure, Origin, Ran, Seen};
 use crate::snapshot::{Before, Loss};
 
 /// What is wrong with some blocks. The words are those of `ARCHITECTURE.md`.
@@ -41,6 +41,8 @@ pub struct Finding<S> {
     pub before: Before<S>,
     /// The child of the test that has done it; none for the test's own process.
     pub process: Option<Arc<str>>,
+    /// Where it comes from.
+    pub origin: Origin<S>,
 }
 
 /// One frame of a call stack; an inlined call is a frame of its own.

@@ -33,6 +33,8 @@ pub struct ReportOptions {
     pub files: bool,
     /// When to colour.
     pub color: Color,
+    /// The terminal has characters for pictures.
+    pub unicode: bool,
     /// Say how long each leak check took (only the benchmark wants this).
     pub timings: bool,
 }

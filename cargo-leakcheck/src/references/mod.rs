@@ -145,7 +145,7 @@ impl<'a> Contents<'a> {
                     && own.start <= place
                     && place + WORD as u64 <= own.end()
                 {
-                    references.push(*block, reference);
+                    references.push(*block, place - own.start, reference);
                 }
             });
         });
@@ -161,7 +161,19 @@ impl<'a> Contents<'a> {
 pub struct Memory<'a> {
     finder: &'a Finder<'a>,
     pieces: Pieces,
-    references: Vec<Reference>,
+    /// With the places of their words.
+    references: Vec<(Reference, u64)>,
+    /// Which of several places counts.
+    which: Which,
+}
+
+/// Which of several places that refer to one block counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The first.
+    First,
+    /// The last: at the upper end of a stack are variables of the thread, in its frames copies of them.
+    Last,
 }
 
 /// So many references are brought down to one of each.
@@ -169,29 +181,35 @@ const MANY: usize = 1 << 16;
 
 impl<'a> Memory<'a> {
     /// Nothing read so far.
-    pub fn new(finder: &'a Finder<'a>) -> Self {
-        Self { finder, pieces: Pieces::default(), references: Vec::new() }
+    pub fn new(finder: &'a Finder<'a>, which: Which) -> Self {
+        Self { finder, pieces: Pieces::default(), references: Vec::new(), which }
     }
 
     /// Reads the memory at an address; behind what was read before.
     pub fn read(&mut self, address: u64, bytes: &[u8]) {
-        let Self { finder, pieces, references } = self;
+        let Self { finder, pieces, references, which } = self;
         pieces.read(address, bytes, |address, bytes| {
-            finder.references(address, bytes, |_, reference| references.push(reference));
+            finder.references(address, bytes, |place, reference| references.push((reference, place)));
         });
         if references.len() >= MANY && references.len() == references.capacity() {
-            distinct(references);
+            distinct(references, *which);
         }
     }
 
-    /// What it refers to, each once.
-    pub fn finish(mut self) -> Vec<Reference> {
-        distinct(&mut self.references);
-        self.references
+    /// What it refers to, each once, and where the word is that does.
+    pub fn finish(mut self) -> (Vec<Reference>, Vec<u64>) {
+        distinct(&mut self.references, self.which);
+        self.references.into_iter().unzip()
     }
 }
 
-fn distinct(references: &mut Vec<Reference>) {
+fn distinct(references: &mut Vec<(Reference, u64)>, which: Which) {
     references.sort_unstable();
-    references.dedup();
+    references.dedup_by(|next, kept| {
+        let is_same = next.0 == kept.0;
+        if is_same && which == Which::Last {
+            *kept = *next;
+        }
+        is_same
+    });
 }

@@ -1,9 +1,11 @@
 //! Random memory, read word by word as the rules say.
 
+use std::collections::BTreeMap;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Contents, Finder, Memory};
+use super::{Contents, Finder, Memory, Which};
 use crate::snapshot::{Block, Blocks, Reference};
 
 fn blocks(places: &[(u64, u64)]) -> Blocks {
@@ -79,18 +81,24 @@ proptest! {
     fn memory_is_read_by_the_rules((places, bytes) in memory(), address in 0..9u64, piece in 1..400usize) {
         let blocks = blocks(&places);
         let finder = Finder::new(&blocks);
-        let mut read = Memory::new(&finder);
+        let mut read = [Which::First, Which::Last].map(|which| Memory::new(&finder, which));
         let mut next = address;
         for piece in bytes.chunks(piece) {
-            read.read(next, piece);
+            read.iter_mut().for_each(|read| read.read(next, piece));
             next += piece.len() as u64;
         }
         let words = (address..).zip(bytes.array_windows::<8>());
-        let mut expected: Vec<Reference> =
-            words.filter_map(|(place, word)| reference(&places, place, u64::from_le_bytes(*word))).collect();
-        expected.sort();
-        expected.dedup();
-        prop_assert_eq!(read.finish(), expected);
+        let mut expected = BTreeMap::new();
+        for (place, word) in words {
+            if let Some(reference) = reference(&places, place, u64::from_le_bytes(*word)) {
+                expected.entry(reference).or_insert((place, place)).1 = place;
+            }
+        }
+        let [first, last] = read.map(Memory::finish);
+        let places: (Vec<u64>, Vec<u64>) = expected.values().copied().unzip();
+        let expected: Vec<Reference> = expected.into_keys().collect();
+        prop_assert_eq!(first, (expected.clone(), places.0));
+        prop_assert_eq!(last, (expected, places.1));
     }
 
     #[test]
@@ -109,10 +117,18 @@ proptest! {
         for (block, (start, size)) in places.iter().enumerate() {
             let inside = |place: &u64| *place >= *start && *place + 8 <= start + size;
             let words = (address..).zip(bytes.array_windows::<8>()).filter(|(place, _)| inside(place));
-            let expected: Vec<Reference> = words
-                .filter_map(|(place, word)| reference(&places, place, u64::from_le_bytes(*word)))
+            let expected: Vec<(u64, Reference)> = words
+                .filter_map(|(place, word)| {
+                    Some((place - start, reference(&places, place, u64::from_le_bytes(*word))?))
+                })
                 .collect();
-            prop_assert_eq!(found.of(block), expected, "block {}", block);
+            let references: Vec<_> = expected.iter().map(|(_, reference)| *reference).collect();
+            prop_assert_eq!(found.of(block), references, "block {}", block);
+            for to in 0..places.len() {
+                let first = expected.iter().find(|(_, reference)| reference.block() == to);
+                let offset = first.map(|(offset, _)| *offset).filter(|offset| offset.is_multiple_of(8));
+                prop_assert_eq!(found.offset(block, to), offset, "block {} to {}", block, to);
+            }
         }
     }
 }
@@ -124,8 +140,8 @@ fn blocks_where_no_process_has_any_are_survived() {
         let blocks = blocks(&places);
         let finder = Finder::new(&blocks);
         let words = [0, 4, 16, 1 << 60, u64::MAX - 1, u64::MAX, 0x5555_0000_0000];
-        let mut read = Memory::new(&finder);
+        let mut read = Memory::new(&finder, Which::First);
         read.read(0, &words.map(u64::to_le_bytes).concat().repeat(3));
-        assert!(read.finish().iter().all(|reference| reference.block() < places.len()));
+        assert!(read.finish().0.iter().all(|reference| reference.block() < places.len()));
     }
 }

@@ -1,6 +1,7 @@
 //! Everything of a test that can fail it, as formats list it that show places in the user's sources.
 
 use super::{View, descriptors, findings, text};
+use crate::judge;
 use crate::model::{CheckedTest, FindingKind, Frame, Item, Measure};
 
 /// What a test has left, or done wrong, at one place.
@@ -11,6 +12,8 @@ pub(super) struct Failing<'a> {
     /// Of what is no memory, each is a block.
     pub measure: Measure,
     pub stack: Option<&'a Vec<Frame>>,
+    /// For which type the blocks were allocated, where that is known.
+    pub type_name: Option<String>,
     /// Which one it is, where more is known than how much.
     pub which: String,
 }
@@ -81,13 +84,14 @@ pub(super) fn failing<'a>(test: &'a CheckedTest, view: &View) -> Vec<Failing<'a>
     let view = View { full_stacks: false, ..view.clone() };
     let of = |what, item, stack: &'a Option<Vec<Frame>>, measure, which: &str| {
         let which = text::line(which.trim_end()).into_owned();
-        Failing { what, item, measure, stack: stack.as_ref(), which }
+        Failing { what, item, measure, stack: stack.as_ref(), type_name: None, which }
     };
     let mut all = Vec::new();
     for (place, it) in test.memory.findings.iter().enumerate() {
-        if findings::is_shown(it, test, &view) {
+        if findings::is_shown(it, test, &view) && judge::is_judged(it, &test.test.judge) {
             let child = it.process.as_deref().map_or_else(String::new, |it| format!("in child process {it}"));
-            all.push(of(What::Blocks(it.kind), Item::Finding(place), &it.stack, it.measure, &child));
+            let failing = of(What::Blocks(it.kind), Item::Finding(place), &it.stack, it.measure, &child);
+            all.push(Failing { type_name: it.origin.type_name.clone(), ..failing });
         }
     }
     for (place, it) in left.descriptors.iter().enumerate() {

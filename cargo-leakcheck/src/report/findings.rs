@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use super::excerpt::Sources;
-use super::{View, accepted, descriptors, ipc, left, mapped, stack, text, totals};
+use super::{View, accepted, chain, descriptors, ipc, left, mapped, owners, stack, text, totals};
+use crate::judge;
 use crate::model::{CheckedTest, Finding, FindingKind, Frame, Item, Measure};
 use crate::options::Count;
 use crate::snapshot::Before;
@@ -22,7 +23,7 @@ pub(super) fn render(test: &CheckedTest, view: &View, sources: &Sources, styled:
     let test = &*counted;
     let all = test.memory.findings.iter().enumerate().filter(|(_, finding)| is_shown(finding, test, view));
     let all: Vec<_> = all.collect();
-    let shown = if view.full_stacks { all.len() } else { all.len().min(MAX_SHOWN) };
+    let shown = if view.full_stacks || view.explain { all.len() } else { all.len().min(MAX_SHOWN) };
     let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
     let mut parts: Vec<String> =
         all[..shown].iter().map(|(place, _)| render_one(test, *place, view, sources, &renderer)).collect();
@@ -50,6 +51,7 @@ pub(super) fn is_shown(finding: &Finding<Vec<Frame>>, test: &CheckedTest, view: 
     let counts_all = [view.count, test.test.judge.count].contains(&Count::Outstanding);
     let outstanding = counts_all || budget.outstanding_bytes.is_some();
     match finding.kind {
+        _ if view.explain => true,
         FindingKind::DefinitelyLost | FindingKind::IndirectlyLost => true,
         FindingKind::DoubleFree | FindingKind::UnknownFree => true,
         FindingKind::PossiblyLost => view.full_stacks || outstanding,
@@ -68,12 +70,15 @@ fn render_one(
     renderer: &Renderer,
 ) -> String {
     let finding = &test.memory.findings[place];
+    let is_judged = judge::is_judged(finding, &test.test.judge);
     let level = match finding.kind {
+        _ if !is_judged => Level::NOTE,
         FindingKind::DefinitelyLost | FindingKind::IndirectlyLost => Level::ERROR,
         FindingKind::StillReachable => Level::NOTE,
         _ => Level::WARNING,
     };
-    let title = title(finding) + &accepted::mark(test, Item::Finding(place));
+    let aside = if is_judged { "" } else { ", not judged" };
+    let title = title(finding) + &accepted::mark(test, Item::Finding(place)) + aside;
     let title = level.with_name(text::kind(finding.kind)).primary_title(title.as_str());
     let frames = finding.stack.as_deref().unwrap_or_default();
     let site = site(frames, &view.own);
@@ -106,6 +111,13 @@ fn render_one(
         parts.push((Some("freed first"), lines(freed, "not noted; use --free-stacks")));
         parts.push((Some("allocated"), lines(allocated, "outside of the test's body")));
     }
+    if let Some(line) = owners::line(finding, view) {
+        rendered += &format!("\n   {line}");
+    }
+    if chain::is_shown(finding, test, view) {
+        let (title, lines) = chain::lines(finding, view);
+        parts.push((Some(title), lines));
+    }
     if let Some(process) = &finding.process {
         rendered += &format!("\n   in child process: {}", text::line(process));
     }
@@ -121,12 +133,15 @@ fn render_one(
     rendered + "\n"
 }
 
-/// How much, what hangs below, who holds it.
+/// How much, for which type, what hangs below, who holds it.
 fn title(finding: &Finding<Vec<Frame>>) -> String {
     let mut title = match finding.kind {
         FindingKind::DoubleFree | FindingKind::UnknownFree => text::count(finding.measure.blocks, "time"),
         _ => text::measure(finding.measure),
     };
+    if let Some(name) = &finding.origin.type_name {
+        title += &format!(" of {}", text::line(name));
+    }
     if finding.below.blocks > 0 {
         title += &format!(", and {} below", text::measure(finding.below));
     }

@@ -1,6 +1,7 @@
 //! The JSON document. Its shape is public and described by `report.schema.json`.
 
 mod accepted;
+mod chain;
 mod kernel;
 mod limits;
 mod read;
@@ -11,7 +12,7 @@ use super::{Format, Run, Summary, View, targets};
 use crate::model::{
     Attempts, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, LeftFiles, Measure, Outcome, Verdict,
 };
-use crate::model::{NotChecked, RecordedBy};
+use crate::model::{NotChecked, Owner, RecordedBy};
 use crate::snapshot::Loss;
 use crate::symbolize::site;
 use kernel::Kernel;
@@ -131,6 +132,10 @@ pub(super) struct Found<'a> {
     held_by: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     process: Option<&'a str>,
+    #[serde(rename = "type")]
+    type_name: Option<&'a str>,
+    owner: &'a Owner,
+    chain: Vec<chain::Row<'a, StackFrame<'a>>>,
     site: Option<Site<'a>>,
     stack: Option<Vec<StackFrame<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -258,6 +263,9 @@ pub(super) fn without_stacks<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a Vie
         root: None,
         held_by: finding.held_by.as_deref(),
         process: finding.process.as_deref(),
+        type_name: finding.origin.type_name.as_deref(),
+        owner: &finding.origin.owner,
+        chain: chain::rows(&finding.origin.chain, view),
         site: finding.stack.as_deref().and_then(|frames| place(frames, view)),
         stack: None,
         freed_first: None,

@@ -2,6 +2,7 @@
 //! bytes; files are opened before the work starts and written once at its end.
 
 mod accepted;
+mod chain;
 mod descriptors;
 mod excerpt;
 mod failing;
@@ -17,6 +18,7 @@ mod junit;
 mod leaked;
 mod left;
 mod mapped;
+mod owners;
 mod pprof;
 pub mod results;
 mod sarif;
@@ -79,6 +81,10 @@ pub struct View {
     pub files: bool,
     /// What counts: findings that cannot fail a test are details.
     pub count: Count,
+    /// The terminal has characters for pictures.
+    pub unicode: bool,
+    /// Everything that is known of why blocks are still there, in texts for people.
+    pub explain: bool,
 }
 
 /// A format of a report file.

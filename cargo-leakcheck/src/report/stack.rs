@@ -92,6 +92,12 @@ pub(super) fn key(frame: &Frame) -> Key<'_> {
     (function.as_deref(), file.as_deref(), *line, *column, module.as_deref(), *address, *inlined, *own)
 }
 
+/// The place of a frame, or what else is known of it.
+pub(super) fn site_of(frame: &Frame, view: &View) -> String {
+    let place = location(frame, &view.own);
+    place.or_else(|| frame.function.clone()).unwrap_or_else(|| "an unknown place".to_owned())
+}
+
 /// `src/lib.rs:12:9`.
 pub(super) fn location(frame: &Frame, own: &OwnCode) -> Option<String> {
     let mut location = own.shown(frame.file.as_deref()?).to_owned();

@@ -3,6 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::{View, accepted, descriptors, left, mapped, text};
+use crate::judge;
 use crate::model::{CheckedTest, Compared, FindingKind, Measure, Outcome, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -80,9 +81,13 @@ fn aside(test: &CheckedTest, view: &View) -> String {
         (measure.blocks > 0).then(|| format!("{} B {}", measure.bytes, text::kind(kind)))
     };
     let is_lost = |kind| matches!(kind, FindingKind::DefinitelyLost | FindingKind::IndirectlyLost);
-    let lost = test.memory.findings.iter().filter(|finding| is_lost(finding.kind));
-    let lost: Measure = lost.map(|finding| finding.measure).sum();
-    let within = matches!(test.memory.verdict, Verdict::Clean) && lost.blocks > 0;
+    let lost = |judged: bool| -> Measure {
+        let lost = test.memory.findings.iter().filter(|finding| is_lost(finding.kind));
+        let lost = lost.filter(|finding| judge::is_judged(finding, &test.test.judge) == judged);
+        lost.map(|finding| finding.measure).sum()
+    };
+    let (own, by_others) = (lost(true), lost(false));
+    let within = matches!(test.memory.verdict, Verdict::Clean) && own.blocks > 0;
     let number = |once: bool| -> u64 {
         let of = test.memory.left.descriptors.iter().filter(|descriptor| descriptor.once == once);
         of.map(|descriptor| descriptor.numbers.len() as u64).sum()
@@ -100,7 +105,8 @@ fn aside(test: &CheckedTest, view: &View) -> String {
         open,
         (kept > 0).then(|| format!("{} kept by one-time initializers", text::count(kept, "descriptor"))),
         ipc_within.then(|| format!("{} left, within the budget", text::count(ipc, "IPC object"))),
-        within.then(|| format!("{} B lost, within the budget", lost.bytes)),
+        within.then(|| format!("{} B lost, within the budget", own.bytes)),
+        (by_others.blocks > 0).then(|| format!("{} B lost by dependencies, not judged", by_others.bytes)),
         some(totals.possibly_lost, FindingKind::PossiblyLost),
         some(totals.still_reachable, FindingKind::StillReachable),
         (totals.bad_frees > 0).then(|| text::count(totals.bad_frees, "bad free")),

@@ -9,7 +9,7 @@ use camino::Utf8Path;
 
 use super::excerpt::Sources;
 use super::status::{Status, status};
-use super::{Run, View, accepted, files_left, findings, targets, text};
+use super::{Run, View, accepted, files_left, findings, owners, targets, text};
 use crate::model::{CheckedTest, NotChecked, Outcome, OwnCode, Stdio, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -61,6 +61,17 @@ impl Terminal {
         run.tests.iter().map(|test| self.detail(test)).collect()
     }
 
+    /// All that is known of the tests' findings.
+    pub fn explained(&self, run: &Run) -> String {
+        let explained = run.tests.iter().map(|test| {
+            let findings = findings::render(test, &self.view, &self.sources, true);
+            let Status { word: result, style, .. } = status(test, &self.view);
+            let findings = if findings.is_empty() { "nothing was left\n" } else { &findings };
+            format!("{} {}\n\n{findings}", word(&result, style), name(test))
+        });
+        explained.collect::<Vec<_>>().join("\n")
+    }
+
     fn detail(&self, test: &CheckedTest) -> String {
         let findings = findings::render(test, &self.view, &self.sources, true);
         let unseen = matches!(test.memory.verdict, Verdict::Incomplete(_));
@@ -103,6 +114,7 @@ impl Terminal {
             shown += &format!("{} {what}: {reason}\n", word("Not checked", YELLOW));
         }
         shown += &targets::lines(run, self.view.full_stacks);
+        shown += &owners::bars(run, &self.view);
         if run.interrupted {
             shown += &format!("{} before all tests had run\n", word("Interrupted", YELLOW));
         }

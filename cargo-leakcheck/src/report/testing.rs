@@ -16,7 +16,7 @@ use crate::options::{Count, Recorder};
 /// Paths relative to `/w`, whose one package is all of it.
 pub fn view() -> View {
     let own = OwnCode { root: "/w".into(), packages: vec!["/w".into()] };
-    View { own, full_stacks: false, files: false, count: Count::Lost }
+    View { own, full_stacks: false, files: false, count: Count::Lost, unicode: true, explain: false }
 }
 
 /// A test of the library of package `a` without findings.
@@ -93,6 +93,7 @@ pub fn finding(kind: FindingKind, bytes: u64) -> Finding<Vec<Frame>> {
         held_by: None,
         before: crate::snapshot::Before::default(),
         process: None,
+        origin: crate::model::Origin::default(),
     }
 }
 

@@ -26,7 +26,7 @@ impl Begun {
     pub fn new(mut options: Options) -> Result<Self> {
         let called = match &options.action {
             Action::Exec(exec) => Some(exec::called(exec, &options.report)?),
-            Action::ShowEnv { .. } | Action::Report(_) => {
+            Action::ShowEnv { .. } | Action::Report(_) | Action::Explain { .. } => {
                 return Ok(Self { options, config: Config::default(), called: None });
             }
             _ => None,

@@ -1,13 +1,13 @@
 //! Prints what there is, and runs nothing.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use super::job::Job;
 use super::view;
 use crate::config::{self, Config};
 use crate::error::{Error, Exit, Result};
 use crate::model::NotChecked;
-use crate::options::Options;
+use crate::options::{Color, Options};
 use crate::plan;
 use crate::plan::filterset::Filters;
 use crate::report::Stream;
@@ -43,6 +43,18 @@ pub fn tests(job: &Job, config: &Config, filters: &Filters) -> Result<Exit> {
 pub fn config(config: &Config) -> Result<Exit> {
     let text = config::explain_run(config);
     print("the configuration", |out| out.write_all(text.as_bytes())).map(|()| Exit::Clean)
+}
+
+/// Prints findings, in colours where they are wanted.
+pub fn explained(text: &str, color: Color) -> Result<Exit> {
+    let is_colored = match color {
+        Color::Auto => std::io::stdout().is_terminal(),
+        Color::Always => true,
+        Color::Never => false,
+    };
+    let plain = || anstream::adapter::strip_str(text).to_string();
+    let text = if is_colored { text.to_owned() } else { plain() };
+    print("the findings", |out| out.write_all(text.as_bytes())).map(|()| Exit::Clean)
 }
 
 /// Writes to standard output.

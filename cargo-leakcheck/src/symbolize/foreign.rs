@@ -108,7 +108,7 @@ fn is_rust_foreign(name: &str) -> bool {
 }
 
 /// Splits `type as trait>::method` at the `as` of the outermost brackets.
-fn split_as(inner: &str) -> Option<(&str, &str)> {
+pub(super) fn split_as(inner: &str) -> Option<(&str, &str)> {
     let mut depth = 0_u32;
     for (index, byte) in inner.bytes().enumerate() {
         match byte {

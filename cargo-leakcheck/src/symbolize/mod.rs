@@ -3,23 +3,32 @@
 //! Pure but for reading the modules (executables and libraries) that the snapshot names. What cannot
 //! be known stays unknown: a frame without a function still has its module and address.
 
+mod chain;
 mod foreign;
+mod generics;
 mod left;
 mod module;
 mod name;
 mod own;
+mod owner;
 #[cfg(test)]
 mod tests;
+mod types;
+mod variables;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::model::{Finding, Frame, Measure, OwnCode};
+use crate::model::{Finding, Frame, Measure, Origin, OwnCode};
 use crate::snapshot::{CallStack, Mapping, Snapshot};
 pub(crate) use foreign::{THE_ALLOCATOR, family};
+use generics::Generics;
 use module::Module;
 pub use own::site;
+use owner::Owners;
+use types::Called;
+use variables::Variables;
 
 /// Symbolizes the tests of a run. Keep one for the whole run: modules are parsed once, and each
 /// place in a module is looked up once.
@@ -28,6 +37,11 @@ pub struct Symbolizer {
     blazesym: blazesym::symbolize::Symbolizer,
     /// Modules by the path of their mappings.
     modules: HashMap<String, KnownModule>,
+    owners: Owners,
+    /// Variables by the path of the mappings.
+    variables: HashMap<String, Variables>,
+    /// By the module's own path.
+    generics: HashMap<String, KnownGenerics>,
 }
 
 /// A module, and what has been looked up in it.
@@ -35,6 +49,14 @@ struct KnownModule {
     module: Module,
     /// Frames by file offset of the call.
     places: HashMap<u64, Rc<[Frame]>>,
+}
+
+/// What the debug information of a module says of generic functions.
+#[derive(Default)]
+struct KnownGenerics {
+    generics: Option<Generics>,
+    /// Names by address, as they stand for the frames there.
+    names: HashMap<u64, Rc<[String]>>,
 }
 
 impl Symbolizer {
@@ -45,7 +67,15 @@ impl Symbolizer {
             .enable_auto_reload(false)
             .enable_demangling(false)
             .build();
-        Self { own, blazesym, modules: HashMap::new() }
+        let owners = Owners::new(own.clone());
+        Self {
+            own,
+            blazesym,
+            modules: HashMap::new(),
+            owners,
+            variables: HashMap::new(),
+            generics: HashMap::new(),
+        }
     }
 
     /// Replaces the stack indices of `findings` (into `snapshot.stacks`) by frames, innermost first,
@@ -59,7 +89,7 @@ impl Symbolizer {
         let mut by_address = HashMap::new();
         let mut explained: Vec<Finding<Vec<Frame>>> = Vec::with_capacity(findings.len());
         let mut seen: HashMap<_, usize> = HashMap::new();
-        for Finding { kind, measure, stack, below, root, held_by, before, process } in findings {
+        for Finding { kind, measure, stack, below, root, held_by, before, process, origin } in findings {
             let recorded = |index: usize| snapshot.stacks.get(index);
             let (stack, root, before) =
                 (stack.and_then(recorded), root.and_then(recorded), before.map(recorded));
@@ -68,7 +98,21 @@ impl Symbolizer {
                 let (stack, root) = (stack.map(&mut frames), root.map(&mut frames));
                 let before = before.map(|stack| Some(frames(stack)));
                 let (measure, below) = (Measure::default(), Measure::default());
-                explained.push(Finding { kind, measure, stack, below, root, held_by, before, process });
+                let type_name = stack.as_deref().and_then(|frames| self.type_of(frames));
+                let owner = stack.as_deref().map(|frames| self.owners.of_stack(frames));
+                let chain = self.chain(snapshot, origin.chain, &mut by_address);
+                let origin = Origin { type_name, owner: owner.unwrap_or_default(), chain };
+                explained.push(Finding {
+                    kind,
+                    measure,
+                    stack,
+                    below,
+                    root,
+                    held_by,
+                    before,
+                    process,
+                    origin,
+                });
                 explained.len() - 1
             });
             let into = &mut explained[index];
@@ -93,6 +137,42 @@ impl Symbolizer {
         }
         self.own.mark(&mut frames);
         frames
+    }
+
+    /// The type that the user's innermost code has had a block allocated for.
+    fn type_of(&mut self, frames: &[Frame]) -> Option<String> {
+        let end = frames.iter().position(|frame| frame.own)?;
+        let is_entry = |frame: &Frame| frame.function.as_deref().is_some_and(foreign::is_rust_alloc);
+        let start = frames[..end].iter().rposition(is_entry).map_or(0, |entry| entry + 1);
+        let called = (start..end).map(|index| {
+            let function = frames[index].function.as_deref()?;
+            let wanted = types::has_parameters(function);
+            Some(Called { function, generic: if wanted { self.generic_name(frames, index) } else { None } })
+        });
+        types::hint(&called.collect::<Option<Vec<_>>>()?)
+    }
+
+    /// The debug information's own name of a frame's function.
+    fn generic_name(&mut self, frames: &[Frame], index: usize) -> Option<String> {
+        let Frame { module, address, .. } = &frames[index];
+        let is_same = |frame: &&Frame| (&frame.module, frame.address) == (module, *address);
+        // Inlined calls come before the function that they are in.
+        let inside = frames[..index].iter().rev().take_while(|frame| is_same(frame) && frame.inlined).count();
+        let module = module.as_deref()?;
+        if !self.generics.contains_key(module) {
+            self.generics.insert(module.to_owned(), KnownGenerics::default());
+        }
+        let KnownGenerics { generics, names } = self.generics.get_mut(module)?;
+        let names = names.entry(*address).or_insert_with(|| {
+            let generics = generics.get_or_insert_with(|| Generics::open(module));
+            // The call is before the return address.
+            generics.at(address.saturating_sub(1)).into()
+        });
+        let name = names.get(inside)?;
+        let bare = name.split('<').next()?;
+        let is_its =
+            |function: &str| function.trim_end_matches("::{{closure}}").ends_with(&format!("::{bare}"));
+        frames[index].function.as_deref().filter(|function| is_its(function)).map(|_| name.clone())
     }
 
     /// The frames at a return address, innermost first; at least one.

@@ -70,7 +70,7 @@ fn function(table: Option<&Sym>, debug: Option<&Sym>, address: u64) -> Option<St
 }
 
 /// The name as the user wrote it. Only what is mangled: `f` is also the mangling of a type.
-fn demangled(name: &str) -> String {
+pub(super) fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }

@@ -2,6 +2,7 @@
 //! so the expected lines come from marks in their sources, not from a symbolizer.
 
 mod elsewhere;
+mod generic;
 mod libtest;
 
 use std::fs;
@@ -139,6 +140,7 @@ fn finding(stack: Option<usize>, kind: FindingKind, bytes: u64) -> Finding<usize
         held_by: None,
         before: crate::snapshot::Before::default(),
         process: None,
+        origin: crate::model::Origin::default(),
     }
 }
 

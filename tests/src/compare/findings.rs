@@ -70,7 +70,13 @@ fn fits(expected: &Expected, found: &Finding) -> bool {
         (Some(word), Some(process)) => process.split(' ').any(|part| part.rsplit('/').next() == Some(word)),
         _ => false,
     };
-    what.kind == found.kind && amount_fits(&what.amount, found) && site_fits && held_fits && child_fits
+    let type_fits = match what.type_name.as_deref() {
+        None => true,
+        Some("unknown") => found.type_name.is_none(),
+        name => name == found.type_name.as_deref(),
+    };
+    let is_who = held_fits && child_fits && type_fits;
+    what.kind == found.kind && amount_fits(&what.amount, found) && site_fits && is_who
 }
 
 fn amount_fits(amount: &Amount, found: &Finding) -> bool {
@@ -106,7 +112,8 @@ fn show_expected(expected: &Expected) -> String {
     let held = what.held_by.as_ref().map_or(String::new(), |name| format!(" held by {name}"));
     let child = what.child.as_ref().map_or(String::new(), |word| format!(" in child {word}"));
     let unknown = if what.site_unknown { " or without a site" } else { "" };
-    format!("{} {amount}{held}{child} at {}:{}{unknown}", name(what.kind), expected.file, expected.line)
+    let of = what.type_name.as_ref().map_or(String::new(), |name| format!(" of {name}"));
+    format!("{} {amount}{held}{child}{of} at {}:{}{unknown}", name(what.kind), expected.file, expected.line)
 }
 
 fn show(found: &Finding) -> String {
@@ -126,7 +133,8 @@ fn show(found: &Finding) -> String {
     };
     let held = found.held_by.as_ref().map_or(String::new(), |name| format!(" held by {name}"));
     let child = found.process.as_ref().map_or(String::new(), |process| format!(" in child {process}"));
-    format!("{} {} bytes {} blocks{held}{child} at {site}", name(found.kind), found.bytes, found.blocks)
+    let of = found.type_name.as_ref().map_or(String::new(), |name| format!(" of {name}"));
+    format!("{} {} bytes {} blocks{held}{child}{of} at {site}", name(found.kind), found.bytes, found.blocks)
 }
 
 #[cfg(test)]
@@ -135,7 +143,8 @@ mod tests {
     use crate::marker::Announced;
 
     fn expected(kind: Kind, amount: Amount) -> Expected {
-        let what = Announced { kind, amount, site_unknown: false, held_by: None, child: None };
+        let what =
+            Announced { kind, amount, site_unknown: false, held_by: None, child: None, type_name: None };
         Expected { what, file: "forget/src/lib.rs".into(), line: 7 }
     }
 

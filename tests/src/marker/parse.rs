@@ -39,7 +39,8 @@ impl Marker {
 }
 
 fn body(text: &str) -> Result<Body, String> {
-    if let Some((key, value)) = text.split_once(':') {
+    // A type may have paths in it.
+    if let Some((key, value)) = text.split_once(':').filter(|(_, value)| !value.starts_with(':')) {
         let value = value.trim();
         let one_of = |allowed: &[&str]| match allowed.contains(&value) {
             true => Ok(value.to_owned()),
@@ -182,7 +183,8 @@ fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
         }
         _ => return Err("the size is missing, for example `40 bytes 1 block`".into()),
     };
-    let mut announced = Announced { kind, amount, site_unknown: false, held_by: None, child: None };
+    let mut announced =
+        Announced { kind, amount, site_unknown: false, held_by: None, child: None, type_name: None };
     loop {
         rest = match rest {
             [] => return Ok(announced),
@@ -197,6 +199,11 @@ fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
             ["in", "child", word, rest @ ..] => {
                 announced.child = Some((*word).to_owned());
                 rest
+            }
+            // The last words: it may have spaces in it.
+            ["of", name @ ..] if !name.is_empty() => {
+                announced.type_name = Some(name.join(" "));
+                &[]
             }
             _ => return Err(format!("`{}` is not known", rest.join(" "))),
         }

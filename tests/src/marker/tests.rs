@@ -9,22 +9,36 @@ fn finding_beside_code() {
     let (alone, marker) = parsed("    leak(); //~ definitely_lost 4096 bytes 1 block");
     assert!(!alone);
     let amount = Amount::Exactly { bytes: 4096, blocks: 1, times: 1 };
-    let announced =
-        Announced { kind: Kind::DefinitelyLost, amount, site_unknown: false, held_by: None, child: None };
+    let announced = Announced {
+        kind: Kind::DefinitelyLost,
+        amount,
+        site_unknown: false,
+        held_by: None,
+        child: None,
+        type_name: None,
+    };
     assert_eq!(marker, Marker { up: 0, tests: vec![], body: Body::Finding(announced) });
 }
 
 #[test]
 fn everything_a_finding_can_say() {
-    let (alone, marker) =
-        parsed("//~^^ [a, b c] still_reachable 8 bytes 2 blocks x30 held by pool in child b site unknown");
+    let (alone, marker) = parsed(
+        "//~^^ [a, b c] still_reachable 8 bytes 2 blocks x30 held by pool in child b site unknown of Vec<(u8, T)>",
+    );
     assert!(alone);
     assert_eq!(marker.up, 2);
     assert_eq!(marker.tests, ["a", "b c"]);
     let amount = Amount::Exactly { bytes: 8, blocks: 2, times: 30 };
     let held_by = Some("pool".to_owned());
     let child = Some("b".to_owned());
-    let announced = Announced { kind: Kind::StillReachable, amount, site_unknown: true, held_by, child };
+    let announced = Announced {
+        kind: Kind::StillReachable,
+        amount,
+        site_unknown: true,
+        held_by,
+        child,
+        type_name: Some("Vec<(u8, T)>".into()),
+    };
     assert_eq!(marker.body, Body::Finding(announced));
 }
 

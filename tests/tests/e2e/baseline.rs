@@ -75,7 +75,10 @@ fn ratchet(workshop: &Workshop) -> Outcome {
     let json = package.path("report.json");
     let run = package.run(workshop, &["--json", json.as_str()])?;
     says(&run, 2, "2 known, 1 new, 1 fixed")?;
-    run.expect(2, &["7 B definitely lost in 1 block (budget 0 B)", "definitely lost: 7 B in 1 block, new"])?;
+    run.expect(
+        2,
+        &["7 B definitely lost in 1 block (budget 0 B)", "definitely lost: 7 B in 1 block of String, new"],
+    )?;
     if run.stderr.contains("24 B") {
         return Err(run.describe());
     }

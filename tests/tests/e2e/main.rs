@@ -12,6 +12,7 @@ mod allocators;
 mod around;
 mod bad_input;
 mod baseline;
+mod chains;
 mod children;
 mod config;
 mod containers;
@@ -32,6 +33,7 @@ mod left;
 mod look;
 mod mapped;
 mod nextest;
+mod owners;
 mod package;
 mod parts;
 mod processes;
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         allocators::TRIALS,
         around::TRIALS,
         baseline::TRIALS,
+        chains::TRIALS,
         children::TRIALS,
         config::TRIALS,
         containers::TRIALS,
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         look::TRIALS,
         mapped::TRIALS,
         nextest::TRIALS,
+        owners::TRIALS,
         parts::TRIALS,
         raised::TRIALS,
         rules::TRIALS,

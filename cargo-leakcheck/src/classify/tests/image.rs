@@ -1,7 +1,7 @@
 //! A process's memory at its exit, and the snapshot that is made of it.
 
 use crate::references::{self, Contents, Finder};
-use crate::snapshot::{BadFree, Block, Root, RootKind, Snapshot};
+use crate::snapshot::{BadFree, Block, Part, Root, RootKind, Snapshot};
 
 /// Bytes of the process.
 #[derive(Clone, Debug, Default)]
@@ -47,9 +47,10 @@ impl Image {
         let mut references = first.finish();
         references.append(later.finish());
         let roots = self.roots.iter().map(|(kind, memory)| {
-            let mut read = references::Memory::new(&finder);
+            let mut read = references::Memory::new(&finder, references::Which::First);
             pieces(memory, &mut |address, bytes| read.read(address, bytes));
-            Root { kind: kind.clone(), references: read.finish() }
+            let (references, places) = read.finish();
+            Root { kind: kind.clone(), part: Part::Data, references, places }
         });
         let roots = roots.collect();
         Snapshot { blocks, references, roots, bad_frees: self.bad_frees.clone(), ..Snapshot::default() }

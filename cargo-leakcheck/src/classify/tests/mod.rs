@@ -1,13 +1,14 @@
 //! Cases with a known answer, and random heaps against a slow oracle.
 
 mod cases;
+mod chains;
 mod groups;
 mod image;
 mod oracle;
 mod random;
 
 use crate::model::{Finding, FindingKind, Measure};
-use crate::snapshot::{Before, Block, RootKind};
+use crate::snapshot::{Before, Block, RootKind, Snapshot};
 use image::{Image, Memory};
 
 /// A snapshot in the making.
@@ -55,10 +56,21 @@ impl Heap {
         self.root(RootKind::Thread { id, name: name.to_owned() }, words);
     }
 
+    fn snapshot(&self) -> Snapshot {
+        self.0.snapshot(1 << 16, self.0.blocks.len())
+    }
+
     #[track_caller]
     fn check(&self, expected: &[Finding<usize>]) {
-        assert_eq!(super::classify(&self.0.snapshot(1 << 16, self.0.blocks.len())), expected);
+        assert_eq!(classified(&self.snapshot()), expected);
     }
+}
+
+/// What `classify` makes of a snapshot, without the ways to blocks.
+fn classified(snapshot: &Snapshot) -> Vec<Finding<usize>> {
+    let mut findings = super::classify(snapshot);
+    findings.iter_mut().for_each(|finding| finding.origin.chain.clear());
+    findings
 }
 
 /// A finding of one or more blocks with the given call stack.
@@ -73,6 +85,7 @@ fn finding(kind: FindingKind, stack: usize, bytes: u64, blocks: u64) -> Finding<
         held_by: None,
         before: Before::default(),
         process: None,
+        origin: crate::model::Origin::default(),
     }
 }
 

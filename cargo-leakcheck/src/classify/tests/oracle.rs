@@ -73,6 +73,7 @@ pub(super) fn classify(image: &Image) -> Vec<Finding<usize>> {
                 root,
                 before: Before::default(),
                 process: None,
+                origin: crate::model::Origin::default(),
             }),
         }
     };

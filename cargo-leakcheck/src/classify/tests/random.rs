@@ -124,6 +124,6 @@ proptest! {
     #[test]
     fn as_the_oracle_does(image in image(), piece in 1..600usize, half in 0..10usize) {
         let snapshot = image.snapshot(piece, half.min(image.blocks.len()));
-        prop_assert_eq!(super::super::classify(&snapshot), oracle::classify(&image));
+        prop_assert_eq!(super::classified(&snapshot), oracle::classify(&image));
     }
 }

@@ -29,6 +29,8 @@ struct Place {
 struct Item {
     measure: Measure,
     tests: Vec<String>,
+    /// The types that the blocks were allocated for; none among them where one is not known.
+    types: Vec<Option<String>>,
 }
 
 /// The commands, a line each, for what fails tests: the largest first. `repository` is where the repository has
@@ -40,10 +42,13 @@ pub fn annotations(run: &Run, view: &View, repository: &Utf8Path) -> String {
             continue;
         }
         let name = test.test.id();
-        for Failing { what, measure, stack, .. } in failing(&accepted::counted(test), view) {
+        for Failing { what, measure, stack, type_name, .. } in failing(&accepted::counted(test), view) {
             let place = stack.and_then(|frames| place(frames, view, repository));
             let item = items.entry((place, what)).or_default();
             item.measure = item.measure + measure;
+            if !item.types.contains(&type_name) {
+                item.types.push(type_name);
+            }
             if item.tests.last() != Some(&name) {
                 item.tests.push(name.clone());
             }
@@ -64,8 +69,12 @@ fn place(frames: &[Frame], view: &View, repository: &Utf8Path) -> Option<Place> 
 }
 
 /// `::error file=src/lib.rs,line=12,col=9,title=…::…`
-fn command(place: Option<&Place>, what: What, Item { measure, tests }: &Item) -> String {
-    let title = what.amount(*measure);
+fn command(place: Option<&Place>, what: What, Item { measure, tests, types }: &Item) -> String {
+    let of = match types.as_slice() {
+        [Some(name)] if what.is_memory() => format!(" of {}", text::line(name)),
+        _ => String::new(),
+    };
+    let title = what.amount(*measure) + &of;
     let mut message = format!("in {}", tests[..tests.len().min(NAMED)].join(", "));
     if tests.len() > NAMED {
         message += &format!(" and {}", text::count((tests.len() - NAMED) as u64, "more test"));

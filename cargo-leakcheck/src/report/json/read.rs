@@ -19,8 +19,8 @@ use super::accepted::{Row, acceptance};
 use crate::error::Exit;
 use crate::model::{
     Attempts, Budget, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, Judged, LeftFiles, Measure,
-    NotChecked, Outcome, Output, PlannedTest, RecordedBy, Stdio, Steered, TestBinary, TestName, Totals,
-    Verdict, Window, target_of_id,
+    NotChecked, Origin, Outcome, Output, Owner, PlannedTest, RecordedBy, Stdio, Steered, TestBinary,
+    TestName, Totals, Verdict, Window, target_of_id,
 };
 use crate::options::Recorder;
 use crate::report::Run;
@@ -138,6 +138,12 @@ struct Found {
     root: Option<Vec<Frame>>,
     held_by: Option<String>,
     process: Option<String>,
+    #[serde(rename = "type")]
+    type_name: Option<String>,
+    #[serde(default)]
+    owner: Owner,
+    #[serde(default)]
+    chain: Vec<super::chain::Row<'static, Frame>>,
     site: Option<Site>,
     stack: Option<Vec<Frame>>,
     freed_first: Option<Vec<Frame>>,
@@ -248,5 +254,10 @@ fn finding(read: Found) -> Finding<Vec<Frame>> {
         held_by: read.held_by,
         before: Before { allocated: read.allocated, freed: read.freed_first },
         process: read.process.map(Into::into),
+        origin: Origin {
+            type_name: read.type_name,
+            owner: read.owner,
+            chain: read.chain.into_iter().map(Into::into).collect(),
+        },
     }
 }

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Covered, Descriptor, IpcName, IpcObject, KernelTotal, KernelTotals, LeftMapping, Target};
+use crate::model::{
+    Covered, Descriptor, Held, HeldBy, IpcName, IpcObject, KernelTotal, KernelTotals, LeftMapping, Origin,
+    OwnerKind, Step, Target, Through,
+};
 use crate::options::Recorder;
 use crate::report::testing;
 use crate::snapshot::Before;
@@ -17,6 +20,20 @@ fn valid(document: &Value) -> Result<(), String> {
     jsonschema::draft202012::meta::validate(&schema).unwrap();
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     validator.validate(document).map_err(|error| format!("{}: {error}", error.instance_path()))
+}
+
+/// A test of whose leak all is known.
+fn explained() -> CheckedTest {
+    let mut test = testing::leaking("explained");
+    let finding = &mut test.memory.findings[0];
+    let frame = finding.stack.as_ref().unwrap()[1].clone();
+    let block =
+        |stack| Step::Block(Through { stack, bytes: 8, type_name: Some("u8".into()), offset: Some(16) });
+    let held = Held { by: HeldBy::Static, symbol: Some("a::CACHE".into()), offset: 8, ..Held::default() };
+    let chain = vec![Step::Root(held), block(Some(vec![frame])), Step::More(3), block(None)];
+    let owner = Owner { kind: OwnerKind::Dependency, name: Some("d".into()), version: Some("1.0.0".into()) };
+    finding.origin = Origin { type_name: Some("Box<u8>".into()), owner, chain };
+    test
 }
 
 fn all() -> Vec<CheckedTest> {
@@ -80,6 +97,7 @@ fn all() -> Vec<CheckedTest> {
         testing::test("slow", Outcome::TimedOut, Verdict::NotChecked("cache".into())),
         testing::test("gone", Outcome::NotStarted { reason: "x".into() }, Verdict::NotChecked("x".into())),
         open,
+        explained(),
     ]
 }
 
@@ -109,7 +127,7 @@ fn the_document_has_the_public_shape() {
         "possibly_lost": {"bytes": 0, "blocks": 0}, "still_reachable": {"bytes": 0, "blocks": 0}, "bad_frees": 0,
         "findings": [{
             "kind": "definitely_lost", "bytes": 4096, "blocks": 1, "below": {"bytes": 0, "blocks": 0},
-            "held_by": null, "site": {"file": "src/lib.rs", "line": 12, "column": 9},
+            "held_by": null, "type": null, "owner": {"kind": "unknown", "name": null, "version": null}, "chain": [], "site": {"file": "src/lib.rs", "line": 12, "column": 9},
             "stack": [
                 {"function": "alloc::alloc::exchange_malloc", "file": "/rustc/1/library/alloc/src/alloc.rs",
                  "line": 400, "column": null, "module": "/w/target/a-1", "address": 0x1000, "inlined": true,
