@@ -25,8 +25,9 @@ use crate::model::{
 use crate::options::{Count, JudgeOptions};
 use crate::snapshot::Loss;
 
+use crate::model::Counting;
 pub use attempts::decide;
-pub use counted::{counts, is_judged};
+pub use counted::{can_fail, counts, failing, is_judged};
 
 /// Judges one test.
 ///
@@ -59,7 +60,7 @@ pub fn judge(
         Verdict::Incomplete(losses.clone())
     } else {
         let counted = counted::findings(&findings, &acceptance, options);
-        let mut reasons = exceeded(budget, &self::totals(counted.iter().copied()), options.count);
+        let mut reasons = exceeded(budget, &counted, options.count);
         reasons.extend(left::exceeded(budget, &left, &acceptance, options));
         if options.count_bad_frees {
             reasons.extend(bad_frees(&counted));
@@ -140,18 +141,25 @@ fn totals(findings: impl Iterator<Item = (FindingKind, Measure)>) -> Totals {
 
 /// One reason for each limit that is exceeded.
 ///
+/// What is more than a limit counts against it but for what the baseline knows: a test that has leaked more than it may may leak
+/// as much as it has, and no more.
+///
 /// `bytes` and `blocks` limit what counts (see [`counted`]). Without either, no byte may be left of that (a lost block of
 /// 0 bytes is shown, and is within it), and where everything counts no block.
-fn exceeded(budget: &Budget, totals: &Totals, count: Count) -> Vec<String> {
+fn exceeded(budget: &Budget, counted: &[(FindingKind, Counting)], count: Count) -> Vec<String> {
+    let totals = |of: fn(&Counting) -> Measure| totals(counted.iter().map(|(kind, it)| (*kind, of(it))));
+    let (all, totals) = (totals(|it| it.all), totals(|it| it.rest));
     let Budget { bytes, blocks, reachable_bytes, reachable_blocks, outstanding_bytes, .. } = *budget;
-    let counted = counted(budget, totals, count);
-    let (outstanding, reachable) = (outstanding(totals), totals.still_reachable);
-    let reachable_text = format!("{} B still reachable", reachable.bytes);
-    let outstanding_text = format!("{} B outstanding", outstanding.bytes);
-    let over_counted_bytes = |limit| over_bytes(limit, counted.measure, &counted.bytes);
-    let over_counted_blocks = |limit| over_blocks(limit, counted.measure, counted.blocks);
+    let (rest, whole) = (self::counted(budget, &totals, count), self::counted(budget, &all, count));
+    let counted = Counting { all: whole.measure, rest: rest.measure };
+    let outstanding = Counting { all: outstanding(&all), rest: outstanding(&totals) };
+    let reachable = Counting { all: all.still_reachable, rest: totals.still_reachable };
+    let reachable_text = format!("{} B still reachable", reachable.rest.bytes);
+    let outstanding_text = format!("{} B outstanding", outstanding.rest.bytes);
+    let over_counted_bytes = |limit| over_bytes(limit, counted, &rest.bytes);
+    let over_counted_blocks = |limit| over_blocks(limit, counted, rest.blocks);
     let default =
-        || over_counted_bytes(0).or_else(|| if counted.empty_blocks { over_counted_blocks(0) } else { None });
+        || over_counted_bytes(0).or_else(|| if rest.empty_blocks { over_counted_blocks(0) } else { None });
     let reasons = [
         if bytes.or(blocks).is_none() { default() } else { None },
         bytes.and_then(over_counted_bytes),
@@ -208,25 +216,24 @@ fn bytes_lost(totals: &Totals) -> String {
     }
 }
 
-/// The reason if there are more bytes than the limit; `text` tells the bytes.
-fn over_bytes(limit: u64, measure: Measure, text: &str) -> Option<String> {
-    let blocks = count(measure.blocks, "block");
-    (measure.bytes > limit).then(|| format!("{text} in {blocks} (budget {limit} B)"))
+/// The reason if there are more bytes than the limit, and than are known; `text` tells those.
+fn over_bytes(limit: u64, Counting { all, rest }: Counting, text: &str) -> Option<String> {
+    let blocks = count(rest.blocks, "block");
+    (all.bytes > limit && rest.bytes > 0).then(|| format!("{text} in {blocks} (budget {limit} B)"))
 }
 
-/// The reason if there are more blocks than the limit; `what` is said of them.
-fn over_blocks(limit: u64, measure: Measure, what: &str) -> Option<String> {
-    let (blocks, budget) = (count(measure.blocks, "block"), count(limit, "block"));
-    (measure.blocks > limit).then(|| format!("{blocks} {what} (budget {budget})"))
+/// The reason if there are more blocks than the limit, and than are known; `what` is said of those.
+fn over_blocks(limit: u64, Counting { all, rest }: Counting, what: &str) -> Option<String> {
+    let (blocks, budget) = (count(rest.blocks, "block"), count(limit, "block"));
+    (all.blocks > limit && rest.blocks > 0).then(|| format!("{blocks} {what} (budget {budget})"))
 }
 
 /// One reason for each kind of bad free there is.
-fn bad_frees(findings: &[(FindingKind, Measure)]) -> impl Iterator<Item = String> {
+fn bad_frees(findings: &[(FindingKind, Counting)]) -> impl Iterator<Item = String> {
     [(FindingKind::DoubleFree, "double free"), (FindingKind::UnknownFree, "unknown free")]
         .into_iter()
         .filter_map(|(kind, name)| {
-            let frees =
-                findings.iter().filter(|(it, _)| *it == kind).map(|(_, measure)| measure.blocks).sum();
+            let frees = findings.iter().filter(|(it, _)| *it == kind).map(|(_, it)| it.rest.blocks).sum();
             (frees > 0).then(|| count(frees, name))
         })
 }

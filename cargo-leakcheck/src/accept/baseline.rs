@@ -9,7 +9,7 @@ use fs_err as fs;
 
 use super::things::{Thing, frames};
 use crate::error::{Error, Result};
-use crate::model::{Accepted, By, Compared, Item, LEAKS, Leak, Measure, OwnCode};
+use crate::model::{Accepted, By, Compared, FindingKind, Item, LEAKS, Leak, Measure, OwnCode};
 
 /// Where it is, below the workspace's root, unless `--baseline` says otherwise.
 pub const FILE: &str = ".config/leakcheck-baseline.json";
@@ -69,6 +69,13 @@ impl Baseline {
     /// # Errors
     /// It cannot be read, or is no baseline of this version.
     pub fn read(path: &Utf8Path) -> Result<Option<Self>> {
+        let is_file = |metadata: std::fs::Metadata| metadata.is_file();
+        if fs::metadata(path).is_ok_and(|metadata| !is_file(metadata)) {
+            return Err(Error::Format {
+                path: path.to_owned(),
+                reason: "is no file that could be a baseline".to_owned(),
+            });
+        }
         let text = match fs::read(path) {
             Ok(text) => text,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -91,7 +98,7 @@ impl Baseline {
             let leak = LEAKS.iter().find(|(_, name)| *name == kind);
             let (leak, _) = leak.ok_or_else(|| format!("the kind `{kind}` of {test} is none of ours"))?;
             let measure = Measure { bytes, blocks };
-            known.entry(test).or_default().push(Known { leak: *leak, what, frames, measure });
+            known.entry(test).or_default().push(Known { leak: lost(*leak), what, frames, measure });
         }
         Ok(Self(known))
     }
@@ -118,6 +125,9 @@ impl Baseline {
         let mut text = serde_json::to_vec_pretty(&document).expect("plain data has a JSON form");
         text.push(b'\n');
         let failed = |source| Error::File { action: "write", path: path.to_owned(), source };
+        // Where a link leads.
+        let target = path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
+        let path = &*target;
         let folder = path.parent().filter(|folder| *folder != "").unwrap_or(".".into());
         fs::create_dir_all(folder).map_err(failed)?;
         let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
@@ -136,30 +146,32 @@ impl Baseline {
         self.0.values().map(Vec::len).sum()
     }
 
-    /// Compares what a test has left with what is known of it. `things` are those that can count.
-    pub fn compare(&self, test: &str, things: &[Thing<'_>], own: &OwnCode) -> Comparison {
+    /// Compares what a test has left with what is known of it. `things` are those that can fail it; of kinds that were not
+    /// looked at, or cannot, nobody knows whether they are still there.
+    pub fn compare(
+        &self,
+        test: &str,
+        things: &[Thing<'_>],
+        own: &OwnCode,
+        looked: &dyn Fn(Leak) -> bool,
+    ) -> Comparison {
         let mut entries: Vec<Entry<'_>> = self.0.get(test).into_iter().flatten().map(Entry::new).collect();
         let mut groups = groups(things, own);
         // What is the same comes before what is alike.
         for like in LIKE {
             let mut places: BTreeMap<_, Vec<usize>> = BTreeMap::new();
             for (place, entry) in entries.iter().enumerate() {
-                for key in like.keys(&entry.known.frames, true) {
-                    places
-                        .entry((entry.known.leak, entry.known.what.as_deref(), key))
-                        .or_default()
-                        .push(place);
-                }
+                let Known { leak, what, frames, .. } = entry.known;
+                let key = (*leak, what.as_deref(), like.key_of_known(frames));
+                places.entry(key).or_default().push(place);
             }
             for group in groups.iter_mut().filter(|group| !group.is_covered()) {
-                let known = &group.known;
-                let keys = like.keys(&known.frames, false).into_iter();
-                let found = keys.filter_map(|key| places.get(&(known.leak, known.what.as_deref(), key)));
-                let found: Vec<usize> = found.flatten().copied().collect();
+                let Known { leak, what, frames, .. } = &group.known;
+                let key = like.key(frames).map(|key| (*leak, what.as_deref(), key));
+                let found = key.and_then(|key| places.get(&key)).cloned().unwrap_or_default();
                 for place in found {
-                    let entry = &mut entries[place];
-                    if !group.is_covered() && like.are(&entry.known.frames, &group.known.frames) {
-                        group.take(entry);
+                    if !group.is_covered() {
+                        group.take(&mut entries[place]);
                     }
                 }
             }
@@ -177,7 +189,8 @@ impl Baseline {
         for Entry { known, used, rest: _ } in entries {
             match used {
                 Some(measure) => comparison.still.push(Known { measure, ..known.clone() }),
-                None => comparison.counts.fixed += 1,
+                None if looked(known.leak) => comparison.counts.fixed += 1,
+                None => comparison.still.push(known.clone()),
             }
         }
         comparison
@@ -204,45 +217,44 @@ impl<'a> Entry<'a> {
 enum Like {
     /// All frames are the same.
     Same,
-    /// Both come from one function, and one has only functions of the other, in their order: an optimiser leaves frames
-    /// out (a call at a function's end becomes a jump).
-    Shortened,
-    /// Nothing is known of where one of them comes from: a stack may be lost.
+    /// The stack was lost: it can be any of its kind.
     Lost,
 }
 
-const LIKE: [Like; 3] = [Like::Same, Like::Shortened, Like::Lost];
+const LIKE: [Like; 2] = [Like::Same, Like::Lost];
 
 impl Like {
-    /// What a leak is looked for by: two that are alike have one of these in common. `is_known` tells who asks.
-    fn keys(self, frames: &[String], is_known: bool) -> Vec<&[String]> {
+    /// What a known leak is found by.
+    fn key_of_known(self, frames: &[String]) -> &[String] {
         match self {
-            Self::Same => vec![frames],
-            Self::Shortened => frames.get(..1).into_iter().collect(),
-            // Without frames it is like all, and all are like it.
-            Self::Lost if frames.is_empty() => vec![&[], ANY.as_slice()],
-            Self::Lost if is_known => vec![&ANY],
-            Self::Lost => vec![&[]],
+            Self::Same => frames,
+            Self::Lost => &ANY,
         }
     }
 
-    fn are(self, one: &[String], other: &[String]) -> bool {
-        let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
-        let mut rest = long.iter();
+    /// What it is looked for by; none where there is no such one.
+    fn key(self, frames: &[String]) -> Option<&[String]> {
         match self {
-            Self::Same => one == other,
-            Self::Shortened => short.iter().all(|frame| rest.any(|it| it == frame)),
-            Self::Lost => short.is_empty(),
+            Self::Same => Some(frames),
+            Self::Lost => frames.is_empty().then_some(&ANY),
         }
     }
 }
 
-/// The key of what has frames, for what has none.
+/// The key of all.
 static ANY: [String; 1] = [String::new()];
 
 /// What is to be known of a test from now on.
 pub fn known(things: &[Thing<'_>], own: &OwnCode) -> Vec<Known> {
     groups(things, own).into_iter().map(|group| group.known).collect()
+}
+
+/// Which block of a cycle is the root may depend on which thread was first: what is lost is one kind.
+fn lost(leak: Leak) -> Leak {
+    match leak {
+        Leak::Memory(FindingKind::IndirectlyLost) => Leak::Memory(FindingKind::DefinitelyLost),
+        leak => leak,
+    }
 }
 
 /// Things that are one leak to the baseline.
@@ -258,8 +270,9 @@ fn groups(things: &[Thing<'_>], own: &OwnCode) -> Vec<Group> {
     let mut groups: BTreeMap<_, Group> = BTreeMap::new();
     for thing in things {
         let (what, frames) = (thing.what.map(str::to_owned), frames(thing.stack, own));
-        let group = groups.entry((thing.leak, what.clone(), frames.clone())).or_insert_with(|| Group {
-            known: Known { leak: thing.leak, what, frames, measure: Measure::default() },
+        let leak = lost(thing.leak);
+        let group = groups.entry((leak, what.clone(), frames.clone())).or_insert_with(|| Group {
+            known: Known { leak, what, frames, measure: Measure::default() },
             items: Vec::new(),
             taken: Measure::default(),
             is_known: false,
@@ -275,12 +288,8 @@ impl Group {
         less(self.known.measure, self.taken)
     }
 
-    /// Bytes are what is compared; of what has none, the number.
     fn is_covered(&self) -> bool {
-        match self.known.measure.bytes {
-            0 => self.rest().blocks == 0,
-            _ => self.rest().bytes == 0,
-        }
+        self.rest() == Measure::default()
     }
 
     /// Takes of what is known as much as it has.
@@ -295,10 +304,16 @@ impl Group {
     }
 
     fn accept(self, accepted: &mut BTreeMap<Item, Accepted>) {
-        let mut rest = self.taken;
-        if !self.is_covered() {
+        let (mut rest, Measure { bytes, blocks }) = (self.taken, self.rest());
+        let all = self.known.measure;
+        if bytes > 0 && blocks == 0 {
             // A block that has grown is one too many.
-            rest.blocks = rest.blocks.min(self.known.measure.blocks.saturating_sub(1));
+            rest.blocks = rest.blocks.min(all.blocks.saturating_sub(1));
+        }
+        if blocks > 0 && bytes == 0 {
+            // Of more blocks that are together no larger, as many are too many as there are more.
+            let share = (u128::from(all.bytes) * u128::from(blocks)).div_ceil(u128::from(all.blocks));
+            rest.bytes = rest.bytes.saturating_sub(u64::try_from(share).unwrap_or(u64::MAX));
         }
         for (item, measure) in self.items {
             let taken = least(rest, measure);

@@ -8,8 +8,8 @@ pub mod suppressions;
 pub mod things;
 pub mod written;
 
-use crate::error::Result;
-use crate::model::{Acceptance, Accepted, By, Hit, Leak, Measure, OwnCode, PlannedTest, Rule, Seen};
+use crate::error::{Error, Result};
+use crate::model::{Acceptance, Accepted, By, Hit, Item, Leak, Measure, OwnCode, PlannedTest, Rule, Seen};
 use crate::options::AcceptOptions;
 use baseline::Baseline;
 use things::{Thing, things};
@@ -32,7 +32,14 @@ impl Accepting {
         let baseline = match &options.baseline {
             // What is there now is to be known from then on.
             Some(_) if options.is_write() => None,
-            Some(path) => Baseline::read(path)?,
+            Some(path) => match Baseline::read(path)? {
+                None if options.must_be => {
+                    let reason =
+                        "there is no such baseline; `cargo leakcheck baseline write` makes one".to_owned();
+                    return Err(Error::Format { path: path.clone(), reason });
+                }
+                baseline => baseline,
+            },
             None => None,
         };
         Ok(Self { own, rules, baseline })
@@ -43,15 +50,25 @@ impl Accepting {
         &self.rules
     }
 
-    /// What of a test's leaks is accepted. `counts` says which kinds can fail it.
-    pub fn of(&self, test: &PlannedTest, seen: &Seen, counts: &dyn Fn(Leak) -> bool) -> Acceptance {
+    /// What of a test's leaks is accepted. `can_fail` says of each whether it can fail the test, and of a kind whether that was
+    /// looked at and can; `failing` by which kinds it fails with what rules accept.
+    pub fn of(
+        &self,
+        test: &PlannedTest,
+        seen: &Seen,
+        can_fail: &CanFail<'_>,
+        failing: &dyn Fn(&Acceptance) -> Vec<Leak>,
+    ) -> Acceptance {
         let mut acceptance = Acceptance::default();
-        let mut things = counting(seen, counts);
+        let mut things = counting(seen, can_fail);
         if !self.rules.is_empty() && !things.is_empty() {
             self.by_rules(&test.id(), &mut things, &mut acceptance);
         }
         if let Some(baseline) = &self.baseline {
-            let compared = baseline.compare(&test.id(), &things, &self.own);
+            // What is within its limits is nothing new.
+            let failing = if things.is_empty() { Vec::new() } else { failing(&acceptance) };
+            things.retain(|thing| failing.contains(&thing.leak));
+            let compared = baseline.compare(&test.id(), &things, &self.own, &|leak| can_fail(None, leak));
             acceptance.items.extend(compared.accepted);
             acceptance.baseline = Some(compared.counts);
         }
@@ -89,9 +106,12 @@ impl Accepting {
     }
 }
 
+/// Whether one of the things that a test has left, or else anything of a kind, can fail it.
+pub type CanFail<'a> = dyn Fn(Option<Item>, Leak) -> bool + 'a;
+
 /// What of it can fail a test.
-pub fn counting<'a>(seen: &'a Seen, counts: &dyn Fn(Leak) -> bool) -> Vec<Thing<'a>> {
+pub fn counting<'a>(seen: &'a Seen, can_fail: &CanFail<'_>) -> Vec<Thing<'a>> {
     let mut things = things(seen);
-    things.retain(|thing| counts(thing.leak));
+    things.retain(|thing| can_fail(Some(thing.item), thing.leak));
     things
 }

@@ -45,13 +45,35 @@ impl RuleFrom {
 
 /// Whether a stack begins with what is written down.
 fn begins(parts: &[StackPart], stack: &[Named<'_>], own: &OwnCode) -> bool {
-    match parts.split_first() {
-        None => true,
-        Some((StackPart::Any, rest)) => (0..=stack.len()).any(|start| begins(rest, &stack[start..], own)),
-        Some((StackPart::Frame(patterns), rest)) => stack
-            .split_first()
-            .is_some_and(|(frame, outer)| patterns.are_of(frame, own) && begins(rest, outer, own)),
+    // Whatever follows.
+    let parts: Vec<&StackPart> = parts.iter().chain([&StackPart::Any]).collect();
+    is_all(&parts, stack, |part, frame| match part {
+        StackPart::Any => None,
+        StackPart::Frame(patterns) => Some(patterns.are_of(frame, own)),
+    })
+}
+
+/// Whether a pattern is all of something; `is` says whether a part of it is one of that, or none for any number of them.
+fn is_all<P, T>(pattern: &[P], all: &[T], is: impl Fn(&P, &T) -> Option<bool>) -> bool {
+    // The last part that is for any number takes one more whenever what follows does not match.
+    let (mut at, mut place, mut any) = (0, 0, None);
+    while place < all.len() {
+        match pattern.get(at).map(|part| is(part, &all[place])) {
+            Some(None) => {
+                any = Some((at, place));
+                at += 1;
+            }
+            Some(Some(true)) => (at, place) = (at + 1, place + 1),
+            _ => {
+                let Some((any_at, taken)) = any else { return false };
+                any = Some((any_at, taken + 1));
+                (at, place) = (any_at + 1, taken + 1);
+            }
+        }
     }
+    // What is left must be for none.
+    let Some(last) = all.last() else { return false };
+    pattern[at..].iter().all(|part| is(part, last).is_none())
 }
 
 impl Patterns {
@@ -88,32 +110,24 @@ impl Patterns {
 
 /// Whether a pattern is all of a text; `*` stands for any characters, `?` for one.
 pub fn matches(pattern: &str, text: &str) -> bool {
-    // The last `*` takes one character more whenever what follows does not match.
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut at, mut place, mut star) = (0, 0, None);
-    while place < text.len() {
-        match pattern.get(at) {
-            Some('*') => {
-                star = Some((at, place));
-                at += 1;
-            }
-            Some(letter) if *letter == '?' || *letter == text[place] => (at, place) = (at + 1, place + 1),
-            _ => {
-                let Some((star_at, taken)) = star else { return false };
-                star = Some((star_at, taken + 1));
-                (at, place) = (star_at + 1, taken + 1);
-            }
-        }
+    if text.is_empty() {
+        return pattern.iter().all(|letter| *letter == '*');
     }
-    pattern[at..].iter().all(|letter| *letter == '*')
+    is_all(&pattern, &text, |letter, of| match letter {
+        '*' => None,
+        letter => Some(*letter == '?' || letter == of),
+    })
 }
 
 /// LeakSanitizer's templates (compiler-rt, sanitizer_common/sanitizer_common.cpp, `TemplateMatch`): anywhere in the text, unless
-/// `^` or `$` say that it is the beginning or the end.
+/// `^` or `$` say that it is the beginning or the end; `*` is anything, and nothing else is special.
 fn template(template: &str, text: &str) -> bool {
     let (start, template) = template.strip_prefix('^').map_or(("*", template), |rest| ("", rest));
     let (end, template) = template.strip_suffix('$').map_or(("*", template), |rest| ("", rest));
-    !text.is_empty() && matches(&format!("{start}{template}{end}"), text)
+    let pattern: Vec<char> = format!("{start}{template}{end}").chars().collect();
+    let text: Vec<char> = text.chars().collect();
+    is_all(&pattern, &text, |letter, of| if *letter == '*' { None } else { Some(letter == of) })
 }
 
 /// The day, by seconds since 1970 (after "chrono-Compatible Low-Level Date Algorithms" by Howard Hinnant, `civil_from_days`).

@@ -38,63 +38,23 @@ impl<'a> Thing<'a> {
 
 /// All that a test has left, but for what one-time initializers keep.
 pub fn things(seen: &Seen) -> Vec<Thing<'_>> {
-    let left = &seen.left;
-    let number = |blocks: usize| Measure { bytes: 0, blocks: blocks as u64 };
-    let findings = seen.findings.iter().enumerate().map(|(place, it)| Thing {
-        item: Item::Finding(place),
-        leak: Leak::Memory(it.kind),
-        what: None,
-        stack: it.stack.as_deref(),
-        root: it.root.as_deref(),
-        measure: it.measure,
-    });
-    let descriptors = left.descriptors.iter().enumerate().filter(|(_, it)| !it.once);
-    let descriptors = descriptors.map(|(place, it)| Thing {
-        item: Item::Descriptor(place),
-        leak: Leak::Descriptor,
-        what: Some(&it.kind),
-        stack: it.stack.as_deref(),
-        root: None,
-        measure: number(it.numbers.len()),
-    });
-    let ipc = left.ipc.iter().enumerate().map(|(place, it)| Thing {
-        item: Item::Ipc(place),
-        leak: Leak::Ipc,
-        what: Some(&it.kind),
-        stack: it.stack.as_deref(),
-        root: None,
-        measure: number(1),
-    });
-    let children = left.children.iter().enumerate().map(|(place, it)| Thing {
-        item: Item::Child(place),
-        leak: Leak::Child,
-        what: None,
-        stack: it.stack.as_deref(),
-        root: None,
-        measure: number(1),
-    });
-    let threads = left.threads.iter().enumerate().map(|(place, it)| Thing {
-        item: Item::Thread(place),
-        leak: Leak::Thread,
-        what: None,
-        stack: it.stack.as_deref(),
-        root: None,
-        measure: number(1),
-    });
-    let mappings = left.mappings.iter().enumerate().filter(|(_, it)| !it.once);
-    let mappings = mappings.map(|(place, it)| Thing {
-        item: Item::Mapping(place),
-        leak: Leak::Mapping,
-        what: Some(&it.kind),
-        stack: it.stack.as_deref(),
-        root: None,
-        measure: Measure { bytes: it.bytes, blocks: it.count },
-    });
-    findings.chain(descriptors).chain(ipc).chain(children).chain(threads).chain(mappings).collect()
+    let root = |item| match item {
+        Item::Finding(place) => seen.findings[place].root.as_deref(),
+        _ => None,
+    };
+    let thing = |(item, leak, measure)| Thing {
+        item,
+        leak,
+        what: seen.what(item),
+        stack: seen.stack(item),
+        root: root(item),
+        measure,
+    };
+    seen.items().map(thing).collect()
 }
 
 /// The functions of the user's own packages that a stack goes through, innermost first, by their plain paths; where there are
-/// none, those of dependencies. Of calls of one function by itself one is kept: how many of them the compiler has left is
+/// none, those of dependencies, and at last whatever is known. Of calls of one function by itself one is kept: how many of them the compiler has left is
 /// its own affair.
 pub fn frames(stack: Option<&[Frame]>, own: &OwnCode) -> Vec<String> {
     let stack = stack.unwrap_or_default();
@@ -104,6 +64,10 @@ pub fn frames(stack: Option<&[Frame]>, own: &OwnCode) -> Vec<String> {
     let mut frames: Vec<String> = owned().filter(in_workspace).filter_map(path).collect();
     if frames.is_empty() {
         frames = owned().filter_map(path).collect();
+    }
+    if frames.is_empty() {
+        // A library's own thread: all that there is.
+        frames = stack.iter().filter_map(path).collect();
     }
     frames.dedup();
     frames

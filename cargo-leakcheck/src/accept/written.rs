@@ -6,7 +6,8 @@ use crate::model::{Leak, Patterns, Rule, RuleFrom};
 /// One rule, to be pasted into `.config/leakcheck.toml`.
 pub fn toml(rule: &Rule, profile: &str) -> String {
     let Rule { name, place: _, reason, from, kinds, test, limit, expires } = rule;
-    let quoted = |text: &str| Value::Reason(text.to_owned()).to_string();
+    // A configuration has single lines.
+    let quoted = |text: &str| Value::Reason(text.replace(char::is_control, "\u{fffd}")).to_string();
     let mut lines = vec![format!("[[profile.{profile}.rules]]")];
     let mut add =
         |key: &str, value: Option<String>| lines.extend(value.map(|value| format!("{key} = {value}")));

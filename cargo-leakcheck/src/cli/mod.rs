@@ -293,6 +293,7 @@ fn run(run: &RunArgs, config: ConfigOptions, surroundings: &Surroundings) -> Sha
     apply::report(&config.given, &mut report);
     let baseline = run.baseline.as_ref().map(|path| given::directory(surroundings).join(path));
     let mut accept = AcceptOptions {
+        must_be: baseline.is_some(),
         baseline,
         no_baseline: run.no_baseline,
         ratchet: None,

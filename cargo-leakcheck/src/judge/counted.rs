@@ -1,6 +1,12 @@
 //! What counts of what a test has left.
 
-use crate::model::{Acceptance, Budget, Finding, FindingKind, Frame, Item, Leak, Measure};
+use std::collections::BTreeSet;
+
+use super::judge;
+use crate::model::{
+    Acceptance, Accepted, Budget, By, Counting, Finding, FindingKind, Frame, Item, Leak, Outcome,
+    PlannedTest, Seen, Verdict,
+};
 use crate::options::{Count, Dependencies, JudgeOptions};
 
 /// Whether anything of a kind can fail a test.
@@ -20,25 +26,59 @@ pub fn counts(budget: &Budget, options: &JudgeOptions, leak: Leak) -> bool {
     }
 }
 
+/// Whether one of the things that a test has left can fail it: by its kind, and by whose it is.
+pub fn can_fail(test: &PlannedTest, seen: &Seen, item: Item, leak: Leak) -> bool {
+    let options = test.judging();
+    let is_judged = match item {
+        Item::Finding(place) => is_judged(&seen.findings[place], &options),
+        _ => true,
+    };
+    is_judged && counts(&test.budget, &options, leak)
+}
+
 /// Whether a finding is compared with a budget, as far as that depends on whose it is; all are shown.
 pub fn is_judged(finding: &Finding<Vec<Frame>>, options: &JudgeOptions) -> bool {
     options.dependencies == Dependencies::Fail || !finding.origin.owner.is_foreign()
 }
 
-/// Kinds and measures of findings that are judged, without what is accepted of them.
+/// Kinds of findings that are judged, and what counts of them.
 pub(super) fn findings(
     all: &[Finding<Vec<Frame>>],
     acceptance: &Acceptance,
     options: &JudgeOptions,
-) -> Vec<(FindingKind, Measure)> {
-    let rest = |(place, finding): (usize, &Finding<Vec<Frame>>)| {
-        (finding.kind, less(finding.measure, acceptance.of(Item::Finding(place))))
+) -> Vec<(FindingKind, Counting)> {
+    let counting = |(place, finding): (usize, &Finding<Vec<Frame>>)| {
+        (finding.kind, acceptance.counting(Item::Finding(place), finding.measure))
     };
-    all.iter().enumerate().filter(|(_, finding)| is_judged(finding, options)).map(rest).collect()
+    all.iter().enumerate().filter(|(_, finding)| is_judged(finding, options)).map(counting).collect()
 }
 
-/// What is left of it.
-pub(super) fn less(of: Measure, accepted: Measure) -> Measure {
-    let blocks = of.blocks.saturating_sub(accepted.blocks);
-    Measure { bytes: of.bytes.saturating_sub(accepted.bytes), blocks }
+/// The kinds by which a test fails that has left this: if all of the others were accepted, it would still. `by_rules` is what is
+/// accepted anyway.
+pub fn failing(test: &PlannedTest, outcome: &Outcome, seen: &Seen, by_rules: &Acceptance) -> Vec<Leak> {
+    let options = test.judging();
+    let all = options.count == Count::Outstanding || test.budget.outstanding_bytes.is_some();
+    // What one limit is for is one.
+    let group = |leak| match leak {
+        Leak::Memory(FindingKind::IndirectlyLost | FindingKind::PossiblyLost) => LOST,
+        Leak::Memory(FindingKind::StillReachable) if all => LOST,
+        leak => leak,
+    };
+    let is_failing = |wanted: Leak| {
+        let accepted = |seen: &Seen| {
+            let mut acceptance = by_rules.clone();
+            for (item, _, measure) in seen.items().filter(|(_, leak, _)| group(*leak) != wanted) {
+                acceptance.items.insert(item, Accepted { measure, by: By::Rule(String::new()) });
+            }
+            acceptance
+        };
+        let judged = judge(&test.budget, outcome, test.should_panic, seen.clone(), &options, &accepted);
+        matches!(judged.verdict, Verdict::Leaks(_))
+    };
+    let there: BTreeSet<Leak> = seen.items().map(|(_, leak, _)| leak).collect();
+    let groups: BTreeSet<Leak> = there.iter().map(|leak| group(*leak)).collect();
+    let failing: Vec<Leak> = groups.into_iter().filter(|leak| is_failing(*leak)).collect();
+    there.into_iter().filter(|leak| failing.contains(&group(*leak))).collect()
 }
+
+const LOST: Leak = Leak::Memory(FindingKind::DefinitelyLost);

@@ -1,7 +1,6 @@
 //! Limits for what was left in the kernel.
 
-use super::counted::less;
-use crate::model::{Acceptance, Budget, Frame, Item, Left, Measure, count};
+use crate::model::{Acceptance, Budget, Counting, Frame, Item, Left, Measure, count};
 use crate::options::JudgeOptions;
 
 /// One reason for each limit that is exceeded. The test's own limit comes before that for all; without any
@@ -13,18 +12,18 @@ pub(super) fn exceeded(
     options: &JudgeOptions,
 ) -> impl Iterator<Item = String> {
     let Left { descriptors, ipc, children, threads, timers: _, totals: _, mappings } = left;
-    let counted = |item: Item, bytes: u64, blocks: u64| less(Measure { bytes, blocks }, acceptance.of(item));
+    let counted = |item: Item, bytes: u64, blocks: u64| acceptance.counting(item, Measure { bytes, blocks });
     let open = descriptors.iter().enumerate().filter(|(_, descriptor)| !descriptor.once);
-    let open = open.map(|(place, it)| counted(Item::Descriptor(place), 0, it.numbers.len() as u64).blocks);
-    let open: u64 = open.sum();
-    let number = |of: usize, item: fn(usize) -> Item| -> u64 {
-        (0..of).map(|place| counted(item(place), 0, 1).blocks).sum()
+    let open = open.map(|(place, it)| counted(Item::Descriptor(place), 0, it.numbers.len() as u64));
+    let open: Counting = open.sum();
+    let number = |of: usize, item: fn(usize) -> Item| -> Counting {
+        (0..of).map(|place| counted(item(place), 0, 1)).sum()
     };
-    let over = |limit: Option<u64>, number: u64, noun, what: &str| {
-        let limit = limit?;
-        (number > limit).then(|| format!("{} {what} (budget {limit})", count(number, noun)))
+    let over = |limit: Option<u64>, Counting { all, rest }: Counting, noun, what: &str| {
+        let (limit, number) = (limit?, rest.blocks);
+        (all.blocks > limit && number > 0).then(|| format!("{} {what} (budget {limit})", count(number, noun)))
     };
-    let held = left.kernel_bytes().filter(|_| open > 0);
+    let held = left.kernel_bytes().filter(|_| open.rest.blocks > 0);
     let what = held.map_or_else(
         || "left open".to_owned(),
         |bytes| format!("left open, holding {bytes} B in the kernel"),
@@ -32,15 +31,15 @@ pub(super) fn exceeded(
     let too_much = kernel_bytes(budget, options).zip(held).filter(|(limit, held)| held > limit);
     let mapped = mappings.iter().enumerate().filter(|(_, mapping)| !mapping.once);
     let mapped = mapped.map(|(place, it)| counted(Item::Mapping(place), it.bytes, it.count));
-    let Measure { bytes, blocks: mapped } = mapped.sum();
+    let Counting { all, rest: Measure { bytes, blocks: mapped } } = mapped.sum();
     let over_bytes = |limit: Option<u64>| {
-        let limit = limit.filter(|limit| bytes > *limit)?;
+        let limit = limit.filter(|limit| all.bytes > *limit && bytes > 0)?;
         Some(format!("{bytes} B left mapped in {} (budget {limit} B)", count(mapped, "mapping")))
     };
     let reasons = [
         over(budget.fds.or(options.fds), open, "descriptor", &what),
         too_much.map(|(limit, held)| {
-            let descriptors = count(open, "descriptor");
+            let descriptors = count(open.rest.blocks, "descriptor");
             format!("{held} B held in the kernel by {descriptors} (budget {limit} B)")
         }),
         over(budget.ipc.or(Some(options.ipc)), number(ipc.len(), Item::Ipc), "IPC object", "left"),

@@ -102,6 +102,57 @@ pub struct Seen {
     pub losses: Vec<crate::snapshot::Loss>,
 }
 
+impl Seen {
+    /// All that it has left, with how much it is; of what is no memory, how many. What one-time initializers keep is not
+    /// among it.
+    pub fn items(&self) -> impl Iterator<Item = (self::Item, Leak, Measure)> + '_ {
+        let left = &self.left;
+        let number = |blocks: usize| Measure { bytes: 0, blocks: blocks as u64 };
+        let findings = self.findings.iter().enumerate();
+        let findings =
+            findings.map(|(place, it)| (self::Item::Finding(place), Leak::Memory(it.kind), it.measure));
+        let descriptors = left.descriptors.iter().enumerate().filter(|(_, it)| !it.once);
+        let descriptors = descriptors.map(move |(place, it)| {
+            (self::Item::Descriptor(place), Leak::Descriptor, number(it.numbers.len()))
+        });
+        let each = move |of: usize, item: fn(usize) -> self::Item, leak| {
+            (0..of).map(move |place| (item(place), leak, number(1)))
+        };
+        let mappings = left.mappings.iter().enumerate().filter(|(_, it)| !it.once).map(|(place, it)| {
+            (self::Item::Mapping(place), Leak::Mapping, Measure { bytes: it.bytes, blocks: it.count })
+        });
+        findings
+            .chain(descriptors)
+            .chain(each(left.ipc.len(), self::Item::Ipc, Leak::Ipc))
+            .chain(each(left.children.len(), self::Item::Child, Leak::Child))
+            .chain(each(left.threads.len(), self::Item::Thread, Leak::Thread))
+            .chain(mappings)
+    }
+
+    /// Where one of them comes from.
+    pub fn stack(&self, item: self::Item) -> Option<&[Frame]> {
+        let left = &self.left;
+        match item {
+            self::Item::Finding(place) => self.findings[place].stack.as_deref(),
+            self::Item::Descriptor(place) => left.descriptors[place].stack.as_deref(),
+            self::Item::Ipc(place) => left.ipc[place].stack.as_deref(),
+            self::Item::Child(place) => left.children[place].stack.as_deref(),
+            self::Item::Thread(place) => left.threads[place].stack.as_deref(),
+            self::Item::Mapping(place) => left.mappings[place].stack.as_deref(),
+        }
+    }
+
+    /// Which kind of descriptor, object or mapping it is.
+    pub fn what(&self, item: self::Item) -> Option<&str> {
+        match item {
+            self::Item::Descriptor(place) => Some(&self.left.descriptors[place].kind),
+            self::Item::Ipc(place) => Some(&self.left.ipc[place].kind),
+            self::Item::Mapping(place) => Some(&self.left.mappings[place].kind),
+            self::Item::Finding(_) | self::Item::Child(_) | self::Item::Thread(_) => None,
+        }
+    }
+}
+
 /// How much is accepted, and by what.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Accepted {
@@ -146,9 +197,39 @@ impl std::ops::AddAssign for Compared {
     }
 }
 
+/// How much there is of something that can fail a test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counting {
+    /// All but what rules accept: what a limit is for.
+    pub all: Measure,
+    /// The same but for what the baseline knows.
+    pub rest: Measure,
+}
+
+impl std::iter::Sum for Counting {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::default(), |sum, it| Self { all: sum.all + it.all, rest: sum.rest + it.rest })
+    }
+}
+
 impl Acceptance {
-    /// How much of something is accepted.
+    /// How much is accepted of something.
     pub fn of(&self, item: Item) -> Measure {
         self.items.get(&item).map_or_else(Measure::default, |accepted| accepted.measure)
+    }
+
+    /// Whether a rule accepts something.
+    pub fn is_by_rule(&self, item: Item) -> bool {
+        matches!(self.items.get(&item), Some(Accepted { by: By::Rule(_), .. }))
+    }
+
+    /// What counts of something of which there is so much.
+    pub fn counting(&self, item: Item, of: Measure) -> Counting {
+        let accepted = self.of(item);
+        let rest = Measure {
+            bytes: of.bytes.saturating_sub(accepted.bytes),
+            blocks: of.blocks.saturating_sub(accepted.blocks),
+        };
+        Counting { all: if self.is_by_rule(item) { rest } else { of }, rest }
     }
 }

@@ -19,7 +19,7 @@ mod test;
 mod totals;
 mod words;
 
-pub use accepted::{Acceptance, Accepted, By, Compared, Hit, Item, LEAKS, Leak, Seen};
+pub use accepted::{Acceptance, Accepted, By, Compared, Counting, Hit, Item, LEAKS, Leak, Seen};
 pub use allocators::{ALLOCATORS, KnownAllocator};
 pub use budget::{Budget, Measure};
 pub use chain::{Held, HeldBy, Step, Through};

@@ -9,6 +9,8 @@ use crate::model::Day;
 pub struct AcceptOptions {
     /// The baseline: `--baseline`, or the workspace's own; none where no workspace is known, or by `--no-baseline`.
     pub baseline: Option<Utf8PathBuf>,
+    /// `--baseline` names it: there must be one.
+    pub must_be: bool,
     /// `--no-baseline`.
     pub no_baseline: bool,
     /// What to make of it after the run.

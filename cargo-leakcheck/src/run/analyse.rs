@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::accept::Accepting;
 use crate::judge::weigh;
-use crate::model::{CheckedTest, Finding, Judged, OwnCode, PlannedTest, Ran, Seen, TestName};
-use crate::options::Options;
+use crate::model::{CheckedTest, Finding, Judged, Leak, OwnCode, PlannedTest, Ran, Seen, TestName};
+use crate::options::{Options, TraceOptions};
 use crate::progress::Progress;
 use crate::snapshot::{Loss, Snapshot};
 use crate::symbolize::Symbolizer;
@@ -101,7 +101,14 @@ fn examine(
     findings.sort_by_key(|finding| (finding.kind, Reverse(finding.measure)));
     let how = test.judging();
     let panics = test.should_panic;
-    let accepted = |seen: &Seen| accepting.of(&test, seen, &|leak| judge::counts(&test.budget, &how, leak));
+    let looked = looked_at(test.trace(&options.trace));
+    let accepted = |seen: &Seen| {
+        let can_fail = |item, leak| match item {
+            Some(item) => judge::can_fail(&test, seen, item, leak),
+            None => judge::counts(&test.budget, &how, leak) && looked(leak),
+        };
+        accepting.of(&test, seen, &can_fail, &|by_rules| judge::failing(&test, &outcome, seen, by_rules))
+    };
     let seen = Seen { findings, left, losses };
     let memory = judge::judge(&test.budget, &outcome, panics, seen, &how, &accepted);
     let memory = Judged { files, ..memory };
@@ -125,6 +132,18 @@ fn explain(
     let left = symbolizer.explain_left(&snapshot);
     let findings = symbolizer.explain(&snapshot, findings);
     Seen { findings, left, losses: snapshot.losses }
+}
+
+/// What is looked at, by how a test is traced.
+pub fn looked_at(trace: &TraceOptions) -> impl Fn(Leak) -> bool + use<> {
+    let TraceOptions { descriptors, ipc, children, mappings, .. } = *trace;
+    move |leak| match leak {
+        Leak::Memory(_) => true,
+        Leak::Descriptor => descriptors,
+        Leak::Ipc => ipc,
+        Leak::Child | Leak::Thread => children,
+        Leak::Mapping => mappings,
+    }
 }
 
 /// How long a leak check took, in microseconds, and the most memory that the tool has had so far.

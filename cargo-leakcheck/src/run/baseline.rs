@@ -1,6 +1,7 @@
 //! `baseline write` and `baseline update`: what a run makes of the baseline.
 
 use super::Job;
+use super::analyse::looked_at;
 use super::ratchet::{self, Ran};
 use crate::accept::baseline::Baseline;
 use crate::error::{Error, Exit, Result};
@@ -20,15 +21,20 @@ pub fn ratchet(run: &mut Run, job: &Job, options: &Options) -> Result<String> {
             "no workspace was found that could have a baseline; name a file by --baseline".to_owned(),
         ));
     };
-    if run.interrupted {
+    if run.interrupted || run.tests.len() < job.tests.len() {
         return Ok(format!("note: the baseline {path} was not written, since not all tests have run\n"));
     }
     let before = Baseline::read(path)?;
     let had = before.is_some();
     let before = before.unwrap_or_default();
-    let counts =
-        |test: &CheckedTest, leak: Leak| judge::counts(&test.test.budget, &test.test.judging(), leak);
-    let ran = Ran { tests: &run.tests, all: &job.all, own: &job.own, counts: &counts };
+    let without_ebpf = run.steered.without_ebpf.is_some();
+    let looked = |test: &CheckedTest, leak: Leak| {
+        let by_ebpf = !matches!(leak, Leak::Memory(_));
+        judge::counts(&test.test.budget, &test.test.judging(), leak)
+            && looked_at(test.test.trace(&options.trace))(leak)
+            && !(by_ebpf && without_ebpf)
+    };
+    let ran = Ran { tests: &run.tests, all: &job.all, own: &job.own, looked: &looked };
     let after = ratchet::after(before.clone(), how, &ran);
     let shown = job.own.shown(path.as_str());
     let tests = count(after.0.len() as u64, "test");

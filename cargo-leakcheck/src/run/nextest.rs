@@ -53,8 +53,8 @@ pub fn nextest(
         annotate(&run, &view, options, &progress);
     }
     files.write(&run, &view)?;
-    // Which tests nextest has selected is its own affair.
-    rules::unused(&run, &rules, false, options)?;
+    // Which tests nextest has selected is its own affair: nobody is told unless it is asked for.
+    rules::unused(&run, &rules, options.accept.deny_unused_rules, options)?;
     Ok(run.exit)
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::accept::baseline::{Baseline, known};
 use crate::accept::counting;
-use crate::model::{CheckedTest, Leak, OwnCode, Verdict};
+use crate::judge;
+use crate::model::{By, CheckedTest, Leak, OwnCode, Verdict};
 use crate::options::Ratchet;
 
 /// What a run has seen of the workspace.
@@ -16,8 +17,8 @@ pub struct Ran<'a> {
     pub all: &'a BTreeSet<String>,
     /// Whose code is whose.
     pub own: &'a OwnCode,
-    /// Which kinds can fail a test.
-    pub counts: &'a dyn Fn(&CheckedTest, Leak) -> bool,
+    /// Whether anything of a kind could have failed a test: that was looked at, and there is a limit.
+    pub looked: &'a dyn Fn(&CheckedTest, Leak) -> bool,
 }
 
 /// The baseline after a run, by the one before. Of a test that did not run, or of which not all was seen, is known what was
@@ -29,17 +30,27 @@ pub fn after(before: Baseline, how: Ratchet, ran: &Ran<'_>) -> Baseline {
     baseline.0.retain(|test, _| ran.all.contains(test) || !binaries.contains(&binary(test)));
     for test in ran.tests {
         let memory = &test.memory;
-        let (id, leaks) = (test.test.id(), matches!(memory.verdict, Verdict::Leaks(_)));
         let is_whole = matches!(memory.verdict, Verdict::Clean | Verdict::Leaks(_)) && memory.counts;
         if !is_whole {
             continue;
         }
-        let seen = memory.seen();
-        let things = counting(&seen, &|leak| (ran.counts)(test, leak));
+        let (id, seen) = (test.test.id(), memory.seen());
+        let mut things = counting(&seen, &|item, leak| match item {
+            Some(item) => judge::can_fail(&test.test, &seen, item, leak),
+            None => (ran.looked)(test, leak),
+        });
+        // What a rule accepts is the rule's, for as long as there is that; and what is within its limits is to stay there.
+        let mut by_rules = memory.acceptance.clone();
+        by_rules.items.retain(|_, accepted| matches!(accepted.by, By::Rule(_)));
+        let failing = judge::failing(&test.test, &test.outcome, &seen, &by_rules);
+        things.retain(|thing| !by_rules.is_by_rule(thing.item) && failing.contains(&thing.leak));
+        let looked = |leak| (ran.looked)(test, leak);
         let known = match how {
-            Ratchet::Update => before.compare(&id, &things, ran.own).still,
-            Ratchet::Write if leaks => known(&things, ran.own),
-            Ratchet::Write => Vec::new(),
+            Ratchet::Update => before.compare(&id, &things, ran.own, &looked).still,
+            Ratchet::Write => {
+                let unseen = before.0.get(&id).into_iter().flatten().filter(|known| !looked(known.leak));
+                known(&things, ran.own).into_iter().chain(unseen.cloned()).collect()
+            }
         };
         match known.is_empty() {
             true => drop(baseline.0.remove(&id)),
@@ -74,8 +85,8 @@ mod tests {
     fn after(before: &[(&str, u64)], how: Ratchet, tests: &[CheckedTest]) -> Baseline {
         let all = ["a leaks", "a clean", "a unseen", "a ignored", "a failed"].map(str::to_owned).into();
         let own = testing::view().own;
-        let counts = |_: &CheckedTest, leak| matches!(leak, Leak::Memory(_));
-        super::after(of(before), how, &Ran { tests, all: &all, own: &own, counts: &counts })
+        let looked = |_: &CheckedTest, leak| matches!(leak, Leak::Memory(_));
+        super::after(of(before), how, &Ran { tests, all: &all, own: &own, looked: &looked })
     }
 
     fn tests() -> Vec<CheckedTest> {
@@ -111,7 +122,7 @@ mod tests {
         before.0.insert("other t".to_owned(), vec![entry(7)]);
         let all = ["a leaks".to_owned()].into();
         let own = testing::view().own;
-        let ran = Ran { tests: &[], all: &all, own: &own, counts: &|_, _| true };
+        let ran = Ran { tests: &[], all: &all, own: &own, looked: &|_, _| true };
         // The binary `other` was not looked at.
         let kept = Baseline([("other t".to_owned(), vec![entry(7)])].into());
         assert_eq!(super::after(before, Ratchet::Update, &ran), kept);

@@ -56,6 +56,14 @@ pub fn all(config: &Config, tests: &[PlannedTest], options: &Options) -> Result<
         notes.push(format!("{} has expired, and is for nothing any more", called(rule)));
     }
     rules.retain(|rule| rule.applies_on(options.accept.today));
+    // A rule is known by its name.
+    let mut names = BTreeSet::new();
+    for rule in &mut rules {
+        if !names.insert(rule.name.clone()) {
+            rule.name = format!("{} ({})", rule.name, rule.place).into();
+            names.insert(rule.name.clone());
+        }
+    }
     Ok((rules, notes))
 }
 
@@ -76,7 +84,7 @@ pub fn unused(run: &Run, rules: &[Rule], is_whole: bool, options: &Options) -> R
     let hits = run.tests.iter().flat_map(|test| &test.memory.acceptance.hits);
     let hits: BTreeSet<&str> = hits.map(|hit| hit.rule.as_str()).collect();
     let unused: Vec<_> = rules.iter().filter(|rule| !hits.contains(&*rule.name)).map(called).collect();
-    if unused.is_empty() || run.interrupted {
+    if unused.is_empty() || run.interrupted || !is_whole {
         return Ok(Vec::new());
     }
     if options.accept.deny_unused_rules {
@@ -86,7 +94,7 @@ pub fn unused(run: &Run, rules: &[Rule], is_whole: bool, options: &Options) -> R
         )));
     }
     let note = |rule| format!("{rule} is for nothing that was found");
-    Ok(if is_whole { unused.into_iter().map(note).collect() } else { Vec::new() })
+    Ok(unused.into_iter().map(note).collect())
 }
 
 /// Rules by which the tests of a run would pass, as a configuration file has them.
@@ -96,29 +104,38 @@ pub fn by_which_it_passes(run: &Run, accepting: &Accepting, own: &OwnCode, profi
     let mut comments = BTreeSet::new();
     let leaking =
         |test: &&CheckedTest| matches!(test.memory.verdict, Verdict::Leaks(_)) && test.memory.counts;
+    for hit in run.tests.iter().filter(leaking).flat_map(|test| &test.memory.acceptance.hits) {
+        if let (Some(why), Some(old)) =
+            (&hit.exceeded, accepting.rules().iter().find(|it| *it.name == *hit.rule))
+        {
+            comments.insert(format!("# the limit of {} is too low: {why}", called(old)));
+        }
+    }
     let tests: Vec<_> = run.tests.iter().filter(leaking).map(|test| (test, test.memory.seen())).collect();
     for pass in 0..2 {
         for (test, seen) in &tests {
-            let counts = |leak: Leak| judge::counts(&test.test.budget, &test.test.judging(), leak);
+            let can_fail = |item: Option<Item>, leak: Leak| {
+                item.is_none_or(|item| judge::can_fail(&test.test, seen, item, leak))
+            };
             let mut sums: BTreeMap<usize, Measure> = BTreeMap::new();
-            for thing in counting(seen, &counts) {
-                if !is_counted(test, &thing) {
-                    continue;
-                }
+            for thing in counting(seen, &can_fail) {
                 let stack = rule::named(&thing);
                 let is_for = |rule: &&Rule| rule.is_for(&test.test.id(), &thing, &stack, own);
-                if let Some(old) = accepting.rules().iter().find(is_for) {
-                    comments.insert(format!("# the limit of {} is too low", called(old)));
+                if accepting.rules().iter().any(|rule| is_for(&rule)) {
                     continue;
                 }
                 let place = rules.iter().position(|rule| is_for(&rule));
-                // In the first pass all rules are made; which one is for what is known in the second.
+                // In the first pass all rules are made; which one is for what is known in the second. They come before the
+                // baseline, so they are for what that knows as well.
                 let Some(place) = place else {
-                    match rule_for(&thing, own) {
-                        Some(rule) => rules.push(rule),
-                        None => drop(
-                            comments.insert("# what has no call stack cannot be said by a rule".to_owned()),
-                        ),
+                    if pass == 0 && is_counted(test, &thing) {
+                        match rule_for(&thing, own) {
+                            Some(rule) => rules.push(rule),
+                            None => drop(
+                                comments
+                                    .insert("# what has no call stack cannot be said by a rule".to_owned()),
+                            ),
+                        }
                     }
                     continue;
                 };

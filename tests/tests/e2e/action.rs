@@ -74,7 +74,7 @@ fn finds_the_leak_of_the_example(workshop: &Workshop) -> Outcome {
     let line =
         1 + library.lines().position(|line| line.contains("Box::new(Session")).ok_or("another example")?;
     let annotation = format!(
-        "\n::error file=part/src/lib.rs,line={line},col=19,title=4096 B definitely lost in 1 block::in leaky "
+        "\n::error file=part/src/lib.rs,line={line},col=19,title=4096 B definitely lost in 1 block of Box<Session>::in leaky "
     );
     checked.expect(2, &["sudo has raised", annotation.as_str()])?;
     let read = |path: &Utf8Path| fs::read_to_string(path).map_err(failed);

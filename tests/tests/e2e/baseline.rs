@@ -11,6 +11,9 @@ pub const TRIALS: &[NamedTrial] = &[
     ("baseline::some_tests_only", some_tests_only),
     ("baseline::whoever_compiles", whoever_compiles),
     ("baseline::whoever_starts_the_tests", whoever_starts_the_tests),
+    ("baseline::beside_limits", beside_limits),
+    ("baseline::beside_rules", beside_rules),
+    ("baseline::not_looked_at", not_looked_at),
     ("baseline::mistakes", mistakes),
 ];
 
@@ -260,6 +263,66 @@ fn whoever_starts_the_tests(workshop: &Workshop) -> Outcome {
     says(&nextest(&[])?, 0, "3 known")
 }
 
+/// Two descriptors and 5 blocks of 10 bytes, which are within their limits, or not, as variables say.
+const WITHIN: &str = "\
+fn number(name: &str) -> usize {
+    std::env::var(name).map_or(0, |text| text.parse().unwrap())
+}
+
+#[test]
+fn leaves() {
+    for _ in 0..number(\"BLOCKS\") {
+        std::mem::forget(std::hint::black_box(vec![1_u8; 10]));
+    }
+    for _ in 0..number(\"FILES\") {
+        std::mem::forget(std::fs::File::open(\"/dev/null\").unwrap());
+    }
+}
+";
+
+/// What is within its limit is not written down, and what is known does not come on top of the limit.
+fn beside_limits(workshop: &Workshop) -> Outcome {
+    let package = Package::new(workshop, WITHIN)?;
+    package.write(".config/leakcheck.toml", "[profile.default]\nfds = 1\nblocks = 2\n")?;
+    let run = |args: &[&str], blocks: &str, files: &str| {
+        package.run_with(workshop, args, &[("BLOCKS", blocks), ("FILES", files)])
+    };
+    run(&["baseline", "write"], "5", "1")?.expect(0, &["1 leak of 1 test known"])?;
+    says(&run(&[], "5", "1")?, 0, "1 known")?;
+    run(&[], "5", "2")?.expect(2, &["2 descriptors left open", "(budget 1)"])?;
+    run(&[], "7", "1")?.expect(2, &["2 blocks lost (budget 2 blocks)"])?;
+    // Less than the limit is never too much.
+    run(&[], "2", "1")?.expect(0, &[])
+}
+
+/// What a rule accepts is not known besides, so that it counts when the rule is gone.
+fn beside_rules(workshop: &Workshop) -> Outcome {
+    let package = Package::new(workshop, WITHIN)?;
+    let rule =
+        "[[profile.default.rules]]\nname = 'files'\nkind = 'descriptor'\ncrate = 'old'\nreason = 'x'\n";
+    package.write(".config/leakcheck.toml", rule)?;
+    let run = |args: &[&str]| package.run_with(workshop, args, &[("BLOCKS", "1"), ("FILES", "1")]);
+    run(&["baseline", "write"])?.expect(0, &["1 leak of 1 test known"])?;
+    says(&run(&[])?, 0, "1 known")?;
+    package.write(".config/leakcheck.toml", "")?;
+    says(&run(&[])?, 2, "1 known, 1 new")?;
+    // And what was known of it is forgotten by an update.
+    run(&["baseline", "write"])?.expect(0, &["2 leaks of 1 test known"])?;
+    package.write(".config/leakcheck.toml", rule)?;
+    run(&["baseline", "update"])?.expect(0, &["1 leak of 1 test known (written)"])
+}
+
+/// What a run does not look at is neither fixed nor forgotten.
+fn not_looked_at(workshop: &Workshop) -> Outcome {
+    let package = Package::new(workshop, WITHIN)?;
+    let run = |args: &[&str]| package.run_with(workshop, args, &[("BLOCKS", "1"), ("FILES", "1")]);
+    run(&["baseline", "write"])?.expect(0, &["2 leaks of 1 test known"])?;
+    says(&run(&["--no-fds"])?, 0, "1 known")?;
+    run(&["baseline", "update", "--no-fds"])?.expect(0, &["2 leaks of 1 test known (as before)"])?;
+    run(&["baseline", "write", "--no-fds"])?.expect(0, &["2 leaks of 1 test known (as before)"])?;
+    says(&run(&[])?, 0, "2 known")
+}
+
 fn mistakes(workshop: &Workshop) -> Outcome {
     let package = Package::new(workshop, OLD)?;
     package.write(FILE, "{}")?;
@@ -269,5 +332,19 @@ fn mistakes(workshop: &Workshop) -> Outcome {
     // Writing replaces only what is one.
     package.run(workshop, &["baseline", "write"])?.expect(11, &[FILE, "no baseline"])?;
     package.run(workshop, &["baseline", "write", "--no-baseline"])?.expect(11, &["--no-baseline"])?;
+    package
+        .run(workshop, &["--baseline", "none.json"])?
+        .expect(11, &["none.json: there is no such baseline"])?;
+    let pipe = package.path("pipe");
+    make_pipe(&pipe)?;
+    package.run(workshop, &["--baseline", "pipe"])?.expect(11, &["pipe: is no file"])?;
     package.run(workshop, &["clean", "baseline"])?.expect(11, &["`baseline` comes first"])
+}
+
+fn make_pipe(path: &camino::Utf8Path) -> Outcome {
+    let made = std::process::Command::new("mkfifo").arg(path).status();
+    match made {
+        Ok(status) if status.success() => Ok(()),
+        other => Err(format!("mkfifo: {other:?}")),
+    }
 }

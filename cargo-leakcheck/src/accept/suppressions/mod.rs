@@ -36,6 +36,8 @@ pub fn read(path: &Utf8Path) -> Result<Imported> {
 /// # Errors
 /// It is neither.
 pub fn parse(place: &str, text: &str) -> Result<Imported, String> {
+    // What some editors put before everything.
+    let text = text.trim_start_matches('\u{feff}');
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     match lines.next() {
         None => Ok(Imported::default()),

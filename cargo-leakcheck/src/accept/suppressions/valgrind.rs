@@ -5,6 +5,7 @@
 use super::Imported;
 use super::lsan::memory;
 use crate::accept::path::plain;
+use crate::accept::rule::matches;
 use crate::model::{FindingKind, Leak, Limit, Patterns, Rule, RuleFrom, StackPart};
 
 /// Functions of allocators: Valgrind's stacks begin in them, and ours in who has called them.
@@ -80,7 +81,12 @@ fn rule(at: &str, lines: &[&str]) -> Result<Rule, String> {
             _ => return Err(format!("'{name}': `{line}` cannot be said by a rule")),
         }
     }
-    let allocates = |part: &StackPart| matches!(part, StackPart::Frame(Patterns { function: Some(function), .. }) if ALLOCATE.contains(&function.as_str()));
+    let allocates = |part: &StackPart| match part {
+        StackPart::Frame(Patterns { function: Some(pattern), .. }) => {
+            ALLOCATE.iter().any(|name| matches(pattern, name))
+        }
+        _ => false,
+    };
     let own = parts.iter().position(|part| !allocates(part)).unwrap_or(parts.len());
     // What has allocated between those and the user's code, like Rust's `alloc::alloc::alloc`, is in both.
     parts.drain(..own);

@@ -98,6 +98,9 @@ fn each_pattern_looks_at_its_part_of_a_frame() {
         (any("^make"), true),
         (any("^ake"), false),
         (any("so.6.1$"), true),
+        // Only `*` is special there.
+        (any("make?it"), false),
+        (any("make*it"), true),
         (any("nowhere"), false),
     ] {
         assert_eq!(is_for(&rule, LOST, None), is, "{rule:?}");
@@ -124,6 +127,10 @@ fn a_stack_is_told_from_the_innermost_frame_on() {
     assert!(is(&["...", "library:libmake.so*", "...", "file:src/lib.rs"]));
     assert!(is(&["*", "*", "*", "*", "..."]));
     assert!(!is(&["*", "*", "*", "*", "*"]));
+    // A way for each `...` to be as long as it likes would take for ever.
+    assert!(!is(&[["..."; 40].as_slice(), &["nowhere"]].concat()));
+    assert!(!is(&[["...", "*"].repeat(20), vec!["nowhere"]].concat()));
+    assert!(is(&[["..."; 40].as_slice(), &["a::tests::t"]].concat()));
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn stacks(imported: &Imported) -> Vec<String> {
 /// The examples of its documentation, and what its parser skips.
 #[test]
 fn lines_of_leak_sanitizer() {
-    let text = "# known\nleak:FooBar\n\n  leak:^libfoo.so\nrace:Other\nleak:\n";
+    let text = "\u{feff}# known\nleak:FooBar\n\n  leak:^libfoo.so\nrace:Other\nleak:\n";
     let imported = parse("lsan.supp", text).unwrap();
     assert_eq!(stacks(&imported), ["FooBar", "^libfoo.so"]);
     assert_eq!(imported.rules[1].place, "lsan.supp:4");
@@ -48,6 +48,7 @@ fn blocks_of_valgrind() {
 {
    v0
    Memcheck:Leak
+   fun:*alloc
    fun:_RNvC7mycrate3foo
 }
 {
@@ -89,9 +90,9 @@ fn blocks_of_valgrind() {
     assert_eq!(
         imported.left_out,
         [
-            "v.supp:25: 'no leak' is for Memcheck:Cond, which is no leak",
-            "v.supp:30: 'everything' is for every leak",
-            "v.supp:36: 'a line': `src:make.c:12` cannot be said by a rule",
+            "v.supp:26: 'no leak' is for Memcheck:Cond, which is no leak",
+            "v.supp:31: 'everything' is for every leak",
+            "v.supp:37: 'a line': `src:make.c:12` cannot be said by a rule",
         ]
     );
 }

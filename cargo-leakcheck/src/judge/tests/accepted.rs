@@ -62,6 +62,27 @@ fn what_is_left_in_the_kernel_as_well() {
     );
 }
 
+/// What is known does not come on top of the limit.
+#[test]
+fn a_test_may_leak_what_it_may_or_what_it_has_and_not_both() {
+    let known = |bytes, blocks| {
+        let accepted = Accepted { measure: Measure { bytes, blocks }, by: By::Baseline };
+        Acceptance { items: [(Item::Finding(0), accepted)].into(), ..Acceptance::default() }
+    };
+    let verdict = |budget: &Budget, bytes, blocks, acceptance: &Acceptance| {
+        let seen = Seen { findings: findings(&[(DefinitelyLost, bytes, blocks)]), ..Seen::default() };
+        judge(budget, &Outcome::Passed, false, seen, &OPTIONS, &|_| acceptance.clone()).verdict
+    };
+    let budget = Budget { bytes: Some(40), ..none() };
+    assert_eq!(verdict(&budget, 40, 1, &known(0, 0)), Verdict::Clean);
+    assert_eq!(verdict(&budget, 50, 1, &known(50, 1)), Verdict::Clean);
+    let grown = Verdict::Leaks(vec!["10 B definitely lost in 1 block (budget 40 B)".to_owned()]);
+    assert_eq!(verdict(&budget, 60, 2, &known(50, 1)), grown);
+    // What a rule accepts is taken off.
+    let by_rule = accepting(&[(Item::Finding(0), 50, 1)]);
+    assert_eq!(verdict(&budget, 90, 2, &by_rule), Verdict::Clean);
+}
+
 #[test]
 fn a_rule_that_is_exceeded_is_a_reason_beside_others() {
     let hit = Hit { rule: "init".to_owned(), bytes: 64, blocks: 2, exceeded: Some("2 > 1".to_owned()) };
