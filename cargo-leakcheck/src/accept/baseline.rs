@@ -285,7 +285,7 @@ fn groups(things: &[Thing<'_>], own: &OwnCode) -> Vec<Group> {
 
 impl Group {
     fn rest(&self) -> Measure {
-        less(self.known.measure, self.taken)
+        self.known.measure.less(self.taken)
     }
 
     fn is_covered(&self) -> bool {
@@ -298,7 +298,7 @@ impl Group {
             return;
         }
         let taken = least(entry.rest, self.rest());
-        entry.rest = less(entry.rest, taken);
+        entry.rest = entry.rest.less(taken);
         entry.used = Some(entry.used.unwrap_or_default() + taken);
         (self.taken, self.is_known) = (self.taken + taken, true);
     }
@@ -317,7 +317,7 @@ impl Group {
         }
         for (item, measure) in self.items {
             let taken = least(rest, measure);
-            rest = less(rest, taken);
+            rest = rest.less(taken);
             if taken != Measure::default() {
                 accepted.insert(item, Accepted { measure: taken, by: By::Baseline });
             }
@@ -327,10 +327,6 @@ impl Group {
 
 fn least(one: Measure, other: Measure) -> Measure {
     Measure { bytes: one.bytes.min(other.bytes), blocks: one.blocks.min(other.blocks) }
-}
-
-fn less(from: Measure, what: Measure) -> Measure {
-    Measure { bytes: from.bytes.saturating_sub(what.bytes), blocks: from.blocks.saturating_sub(what.blocks) }
 }
 
 #[cfg(test)]

@@ -225,11 +225,7 @@ impl Acceptance {
 
     /// What counts of something of which there is so much.
     pub fn counting(&self, item: Item, of: Measure) -> Counting {
-        let accepted = self.of(item);
-        let rest = Measure {
-            bytes: of.bytes.saturating_sub(accepted.bytes),
-            blocks: of.blocks.saturating_sub(accepted.blocks),
-        };
+        let rest = of.less(self.of(item));
         Counting { all: if self.is_by_rule(item) { rest } else { of }, rest }
     }
 }

@@ -46,6 +46,14 @@ impl Measure {
         self.bytes = self.bytes.saturating_add(bytes);
         self.blocks += 1;
     }
+
+    /// What is left of it without another one; nothing where that is more.
+    pub fn less(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(other.bytes),
+            blocks: self.blocks.saturating_sub(other.blocks),
+        }
+    }
 }
 
 impl std::ops::Add for Measure {

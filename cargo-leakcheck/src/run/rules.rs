@@ -25,10 +25,11 @@ use crate::sys::Patient;
 pub fn all(config: &Config, tests: &[PlannedTest], options: &Options) -> Result<(Vec<Rule>, Vec<String>)> {
     let mut rules = config.rules().to_vec();
     let mut notes = Vec::new();
+    let left_out = |what: String| format!("left out: {}", harmless(&what));
     for path in &options.accept.suppressions {
         let imported = suppressions::read(path)?;
         rules.extend(imported.rules);
-        notes.extend(imported.left_out.into_iter().map(|what| format!("left out: {}", harmless(&what))));
+        notes.extend(imported.left_out.into_iter().map(left_out));
     }
     let mut binaries: Vec<_> =
         tests.iter().filter(|test| !test.is_program()).map(|test| &test.binary).collect();
@@ -45,9 +46,7 @@ pub fn all(config: &Config, tests: &[PlannedTest], options: &Options) -> Result<
             Ok(Some(imported)) => {
                 let test = Some(format!("{id} *"));
                 rules.extend(imported.rules.into_iter().map(|rule| Rule { test: test.clone(), ..rule }));
-                notes.extend(
-                    imported.left_out.into_iter().map(|what| format!("left out: {}", harmless(&what))),
-                );
+                notes.extend(imported.left_out.into_iter().map(left_out));
             }
             Err(problem) => notes.push(format!("left out: suppressions of {id}: {problem}")),
         }
@@ -159,8 +158,7 @@ pub fn by_which_it_passes(run: &Run, accepting: &Accepting, own: &OwnCode, profi
 
 /// Whether not all of it is accepted.
 fn is_counted(test: &CheckedTest, thing: &Thing<'_>) -> bool {
-    let item: Item = thing.item;
-    test.memory.acceptance.of(item) != thing.measure
+    test.memory.acceptance.of(thing.item) != thing.measure
 }
 
 /// A rule for what comes from the innermost function of the user's own.
