@@ -167,7 +167,8 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let (now, before) = (&snapshot.mappings, &process.history);
     let mut places = Places::new(steering.rows().borrow_mut(), now, before, &mut snapshot.stacks);
     if let Some(left) = left {
-        snapshot.left = left.describe(&mut places);
+        let recorder = process.ledger.as_deref().map(|ledger| ledger.path.as_path());
+        snapshot.left = left.describe(recorder, &mut places);
     }
     if let Some(opened) = opened {
         snapshot.is_unexplained |= opened.is_unexplained();

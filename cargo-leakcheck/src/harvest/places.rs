@@ -4,6 +4,7 @@
 use std::cell::RefMut;
 use std::collections::HashMap;
 
+use camino::Utf8Path;
 use leakcheck_preload::unwind::Row;
 
 use super::stacks::Code;
@@ -36,6 +37,21 @@ impl<'a> Places<'a> {
         self.rows.find(&mapping.path, address - mapping.range.start + mapping.offset)
     }
 
+    /// The frames of the program: those of a module that is in the process for the tracer alone, and of what it has
+    /// called, are not its.
+    pub fn without(&self, module: Option<&Utf8Path>, mut frames: Vec<u64>) -> Vec<u64> {
+        let is_of = |address: &u64| {
+            let is_here = |mapping: &&Mapping| mapping.range.contains(&address.wrapping_sub(1));
+            self.now
+                .iter()
+                .find(is_here)
+                .is_some_and(|mapping| module.is_some_and(|path| mapping.path == *path))
+        };
+        let outermost = frames.iter().rposition(is_of);
+        frames.drain(..outermost.map_or(0, |outermost| outermost + 1));
+        frames
+    }
+
     /// The number of a call stack among the snapshot's.
     pub fn add(&mut self, frames: Vec<u64>) -> usize {
         let frames = self.code.plausible(frames);
@@ -43,5 +59,32 @@ impl<'a> Places<'a> {
             self.stacks.push(CallStack { frames: frames.clone() });
             self.stacks.len() - 1
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn a_recorder_in_the_process_is_not_the_program() {
+        let mapping = |start: u64, path: &str| Mapping {
+            range: start..start + 0x1000,
+            offset: 0,
+            readable: true,
+            writable: false,
+            executable: true,
+            path: path.into(),
+        };
+        let now = [mapping(0x1000, "/bin/p"), mapping(0x2000, "/libc.so"), mapping(0x3000, "/recorder.so")];
+        let (rows, mut stacks) = (RefCell::default(), Vec::new());
+        let places = Places::new(rows.borrow_mut(), &now, &[], &mut stacks);
+        let recorder = Some(Utf8Path::new("/recorder.so"));
+        // It has called the C library, and a function of it ends with its last call.
+        assert_eq!(places.without(recorder, vec![0x2010, 0x3020, 0x4000, 0x2030, 0x1040]), [0x2030, 0x1040]);
+        assert_eq!(places.without(recorder, vec![0x2010, 0x1040]), [0x2010, 0x1040]);
+        assert_eq!(places.without(None, vec![0x3020, 0x1040]), [0x3020, 0x1040]);
     }
 }

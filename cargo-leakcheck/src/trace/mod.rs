@@ -34,6 +34,7 @@ mod preload;
 mod prepare;
 mod probed;
 mod process;
+mod reused;
 mod rows;
 mod running;
 mod sites;

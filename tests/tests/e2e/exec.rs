@@ -18,6 +18,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("exec::stripped_program", stripped_program),
     ("exec::daemon_is_ended", daemon_is_ended),
     ("exec::killed_as_a_thread_ends", killed_as_a_thread_ends),
+    ("exec::reused_stack", reused_stack),
     ("exec::missing_program", missing_program),
     ("exec::plain_clone", plain_clone),
     ("exec::leaves_its_group", leaves_its_group),
@@ -169,6 +170,13 @@ fn killed_as_a_thread_ends(workshop: &Workshop) -> Outcome {
     let expected = Fixture::read_program(&workshop.fixtures().join("programs/killed.c"))?;
     let expected = ExpectedTest { outcome: Some("signalled".into()), ..expected };
     (0..20).try_for_each(|_| compared(&expected, 1, &exec(workshop, &[program.as_str()])?))
+}
+
+/// A thread's stack has been another's.
+fn reused_stack(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("reused_stack", &["-pthread"])?;
+    let expected = Fixture::read_program(&workshop.fixtures().join("programs/reused_stack.c"))?;
+    compared(&expected, 2, &exec(workshop, &[program.as_str()])?)
 }
 
 fn missing_program(workshop: &Workshop) -> Outcome {

@@ -7,6 +7,7 @@ mod timers;
 
 use std::time::Instant;
 
+use camino::Utf8Path;
 use leakcheck_common::{file, process};
 use leakcheck_preload::unwind::{Row, kind};
 use nix::unistd::Pid;
@@ -56,8 +57,9 @@ impl<'a> Found<'a> {
         self.left
     }
 
-    /// Says where everything was started, and where the threads are now.
-    pub fn describe(self, places: &mut Places<'_>) -> Left<usize> {
+    /// Says where everything was started, and where the threads are now; one may be in the recorder, which a process
+    /// can have inside.
+    pub fn describe(self, recorder: Option<&Utf8Path>, places: &mut Places<'_>) -> Left<usize> {
         let start = |place: &FileRecord, places: &mut Places<'_>| {
             let frames = started_at(place, &mut |address| places.row(address));
             places.add(frames)
@@ -69,7 +71,8 @@ impl<'a> Found<'a> {
         let children = children.collect();
         let threads = self.threads.into_iter().map(|thread| {
             let stack = thread.place.as_ref().map(|place| start(place, places));
-            let now = thread.now(&mut |address| places.row(address)).map(|frames| places.add(frames));
+            let now = thread.now(&mut |address| places.row(address));
+            let now = now.map(|frames| places.without(recorder, frames)).map(|frames| places.add(frames));
             LeftThread { id: thread.id(), name: thread.name, stack, now }
         });
         Left { children, threads: threads.collect(), ..self.left }

@@ -9,8 +9,8 @@ use crate::harvest::proc::thread_name;
 use crate::harvest::{HeldThread, Threads};
 use crate::trace::{FileRecord, Process, Started, Steering, read, read_word};
 
-/// The number of the system call by which a thread ends itself.
-const EXIT: u64 = 60;
+/// The numbers of the system calls by which a thread ends itself, alone or with its process.
+const EXITS: [u64; 2] = [60, 231];
 /// Those by which threads are started: `clone` and `clone3`. In the new thread they return 0.
 const STARTS: [u64; 2] = [56, 435];
 /// The system call's instruction.
@@ -40,7 +40,7 @@ pub fn of<'a>(
             record[thread::IN_WINDOW] != 0 && record[thread::BODY_SP] == 0
         };
         held.id != process.pid
-            && held.registers.orig_rax != EXIT
+            && !EXITS.contains(&held.registers.orig_rax)
             && steering.thread(held.id).is_ok_and(|record| was_started(&record))
     };
     let mut left: Vec<&HeldThread> = threads.held.iter().filter(is_left).collect();

@@ -13,6 +13,7 @@ use crate::sys::{self, Stop};
 use crate::trace::entry;
 use crate::trace::libraries::Libraries;
 use crate::trace::process::{Phase, Thread, Turn};
+use crate::trace::reused;
 
 const SYS_EXIT: u64 = 60;
 
@@ -88,8 +89,14 @@ impl Follower<'_> {
     /// A thread stops before its first instruction.
     pub(super) fn begun(&mut self, pid: Pid, owner: Pid) {
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
-        if let Some(thread) = process.threads.get_mut(&pid) {
-            thread.pointer = getregs(pid).ok().map(|registers| registers.fs_base);
+        if let Some(thread) = process.threads.get_mut(&pid)
+            && thread.pointer.is_none()
+            && let Ok(registers) = getregs(pid)
+        {
+            thread.pointer = Some(registers.fs_base);
+            if process.libraries.is_some() {
+                reused::clear(pid, registers.rsp, registers.fs_base);
+            }
         }
         self.steering.arm(process, pid);
         proceed(pid, 0);
