@@ -54,13 +54,15 @@ pub fn made(ctx: &RawTracePointContext) -> Option<()> {
     }
     *mark |= bit;
     maker.count(process::FILES, 1);
-    if files().get(&address).is_none()
-        && let Err(refusal) = files().put(&address, EMPTY_FILE.get(0)?, BPF_ANY)
-    {
-        refusal.count(maker, process::LOST_FILES);
-        return None;
+    let mut record = files().get(&address);
+    if record.is_none() {
+        if let Err(refusal) = files().put(&address, EMPTY_FILE.get(0)?, BPF_ANY) {
+            refusal.count(maker, process::LOST_FILES);
+            return None;
+        }
+        record = files().get(&address);
     }
-    if let Some(record) = files().get(&address) {
+    if let Some(record) = record {
         // SAFETY: the address is that of the running thread's own new object: no other thread changes its record.
         describe(maker, unsafe { &mut *record });
     }

@@ -81,13 +81,15 @@ fn begins(current: Current, counts: bool, address: u64, bytes: u64, call: u64, n
         return None;
     }
     current.count(process::MAPPINGS, 1);
-    if mappings().get(&key).is_none()
-        && let Err(refusal) = mappings().put(&key, EMPTY_MAPPING.get(0)?, BPF_ANY)
-    {
-        refusal.count(current, process::LOST_MAPPINGS);
-        return None;
+    let mut record = mappings().get(&key);
+    if record.is_none() {
+        if let Err(refusal) = mappings().put(&key, EMPTY_MAPPING.get(0)?, BPF_ANY) {
+            refusal.count(current, process::LOST_MAPPINGS);
+            return None;
+        }
+        record = mappings().get(&key);
     }
-    let Some(record) = mappings().get(&key) else {
+    let Some(record) = record else {
         current.count(process::LOST_MAPPINGS, 1);
         return None;
     };
