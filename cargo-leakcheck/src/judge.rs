@@ -6,7 +6,8 @@
 //!    it does not matter either whether everything was seen;
 //! 3. any loss makes a verdict *incomplete*, also when leaks were found: they are shown, but what was not
 //!    seen may hold more of them, or the reference that makes one of them reachable;
-//! 4. otherwise each limit that is exceeded is a reason for *leaks*, and without one the test is *clean*.
+//! 4. otherwise each limit that is exceeded, of the test or of a scope in it, is a reason for *leaks*, and without one the
+//!    test is *clean*.
 
 mod attempts;
 mod counted;
@@ -17,6 +18,8 @@ pub mod weigh;
 
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeSet;
 
 use crate::error::Exit;
 use crate::model::{
@@ -59,11 +62,17 @@ pub fn judge(
     } else if !losses.is_empty() {
         Verdict::Incomplete(losses.clone())
     } else {
-        let counted = counted::findings(&findings, &acceptance, options);
-        let mut reasons = exceeded(budget, &counted, options.count);
+        let counted = |limits| counted::findings(&findings, limits, &acceptance, options);
+        let mut reasons = exceeded(budget, &counted(None), options.count);
+        // Of scopes with limits of their own, by their names.
+        let scopes: BTreeSet<_> = findings.iter().filter_map(|finding| finding.in_code.limits()).collect();
+        for limits in scopes {
+            let exceeded = exceeded(&limits.budget(), &counted(Some(limits)), options.count);
+            reasons.extend(exceeded.into_iter().map(|why| format!("in scope '{}': {why}", limits.by)));
+        }
         reasons.extend(left::exceeded(budget, &left, &acceptance, options));
         if options.count_bad_frees {
-            reasons.extend(bad_frees(&counted));
+            reasons.extend(bad_frees(&counted(None)));
         }
         if reasons.is_empty() {
             Verdict::Clean

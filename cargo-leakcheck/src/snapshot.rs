@@ -3,6 +3,7 @@
 
 mod blocks;
 mod frees;
+mod marks;
 mod references;
 mod roots;
 
@@ -14,6 +15,7 @@ use crate::model;
 
 pub use blocks::{Block, Blocks, Place};
 pub use frees::{BadFree, Before};
+pub use marks::Marks;
 pub use references::{Reference, References};
 pub use roots::{Part, Root, RootKind, Storage};
 
@@ -43,6 +45,8 @@ pub struct Snapshot {
     pub storage: Vec<Storage>,
     /// What the contents of blocks refer to.
     pub references: References,
+    /// What the test's code has said of blocks.
+    pub marks: Marks,
     /// What could not be seen. Only an empty list can be called clean.
     pub losses: Vec<Loss>,
     /// How long it took to take it.
@@ -258,6 +262,14 @@ pub enum Loss {
         process: Arc<str>,
         /// What was not seen.
         loss: Box<Loss>,
+    },
+    /// What the test's code has said of blocks found no room.
+    #[error("{} of leakcheck::ignore, or entering or leaving a scope, not recorded; a test has room for {}", model::count(*.count, "call"), .room)]
+    Marks {
+        /// How many.
+        count: u64,
+        /// How many there is room for.
+        room: u64,
     },
     /// Memory that could not be read.
     #[error("{bytes} bytes at {address:#x} ({name}) could not be read")]

@@ -18,9 +18,20 @@
 //! #[leak_budget(ignore = "the parser's arena is never freed by design")]
 //! fn parses() {}
 //! ```
+//!
+//! Within a test, [`ignore`] excuses one leak, and [`scope()`] gives a part of the test a name and a budget of its own.
 #![no_std]
 #![forbid(unsafe_code)]
 #![allow(clippy::test_attr_in_doctest, reason = "the example shows tests")]
+
+extern crate alloc;
+
+mod ignore;
+mod log;
+mod scope;
+
+pub use ignore::ignore;
+pub use scope::{Entered, Handle, Scope, scope};
 
 /// Sets the memory budget that `cargo leakcheck` judges this test by.
 ///

@@ -66,6 +66,10 @@ pub struct Announced {
     pub held_by: Option<String>,
     /// A word of the child process that it is in.
     pub child: Option<String>,
+    /// The scope that they were allocated in.
+    pub scope: Option<String>,
+    /// The test's code has them ignored.
+    pub ignored: bool,
     /// The type that the blocks were allocated for, as the report names it; it does not matter where none is given.
     pub type_name: Option<String>,
 }

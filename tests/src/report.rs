@@ -104,6 +104,9 @@ pub struct Test {
     pub bad_frees: u64,
     /// All findings.
     pub findings: Vec<Finding>,
+    /// What does not count, and why.
+    #[serde(default)]
+    pub accepted: Vec<Accepted>,
     /// What is left in the kernel.
     #[serde(default)]
     pub kernel: Kernel,
@@ -112,6 +115,24 @@ pub struct Test {
     pub temporary_files: Option<Files>,
     /// What was not seen, in whatever shape.
     pub losses: Vec<serde_json::Value>,
+}
+
+/// Something of a test that does not count.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Accepted {
+    /// `findings`, or another list.
+    pub list: String,
+    /// Its place in that.
+    pub place: usize,
+    /// What accepts it.
+    pub by: serde_json::Value,
+}
+
+/// A scope of a test.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Scope {
+    /// Its name.
+    pub name: String,
 }
 
 /// Counts over the attempts at a test.
@@ -318,6 +339,12 @@ pub struct Finding {
     /// Executable and arguments of the child of the test that has done it.
     #[serde(default)]
     pub process: Option<String>,
+    /// The scope that they were allocated in.
+    #[serde(default)]
+    pub scope: Option<Scope>,
+    /// Whether the test's code has them ignored: [`Test::accepted`] says so.
+    #[serde(skip)]
+    pub ignored: bool,
     /// The type that the blocks were allocated for.
     #[serde(default, rename = "type")]
     pub type_name: Option<String>,

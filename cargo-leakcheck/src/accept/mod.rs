@@ -1,4 +1,4 @@
-//! What of a test's leaks somebody has accepted: by a rule, or by the baseline. What is accepted is reported, and does not
+//! What of a test's leaks somebody has accepted: in the test's code, by a rule, or by the baseline. What is accepted is reported, and does not
 //! count. Pure, but for reading and writing files.
 
 pub mod baseline;
@@ -7,6 +7,8 @@ pub mod rule;
 pub mod suppressions;
 pub mod things;
 pub mod written;
+
+use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::model::{Acceptance, Accepted, By, Hit, Item, Leak, Measure, OwnCode, PlannedTest, Rule, Seen};
@@ -59,7 +61,7 @@ impl Accepting {
         can_fail: &CanFail<'_>,
         failing: &dyn Fn(&Acceptance) -> Vec<Leak>,
     ) -> Acceptance {
-        let mut acceptance = Acceptance::default();
+        let mut acceptance = Acceptance { items: in_code(seen), ..Acceptance::default() };
         let mut things = counting(seen, can_fail);
         if !self.rules.is_empty() && !things.is_empty() {
             self.by_rules(&test.id(), &mut things, &mut acceptance);
@@ -104,6 +106,15 @@ impl Accepting {
             false
         });
     }
+}
+
+/// What the test's own code has ignored.
+fn in_code(seen: &Seen) -> BTreeMap<Item, Accepted> {
+    let ignored = seen.findings.iter().enumerate().filter_map(|(place, finding)| {
+        let by = By::Code(finding.in_code.ignored.as_ref()?.to_string());
+        Some((Item::Finding(place), Accepted { measure: finding.measure, by }))
+    });
+    ignored.collect()
 }
 
 /// Whether one of the things that a test has left, or else anything of a kind, can fail it.

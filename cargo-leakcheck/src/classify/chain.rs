@@ -73,7 +73,7 @@ fn finding_of<'a>(snapshot: &'a Snapshot, reached: &Reached, sums: &Sums<'a>, bl
         Reach::Thread { root } => super::thread_name(&snapshot.roots[root]),
         Reach::Nothing | Reach::Disguised => return None,
     };
-    sums.find((FindingKind::StillReachable, snapshot.blocks.stack(block), held_by, None))
+    sums.find((FindingKind::StillReachable, snapshot.blocks.stack(block), held_by, None), block)
 }
 
 impl Search {

@@ -17,6 +17,7 @@
 mod chain;
 mod groups;
 mod lost;
+mod marks;
 mod reach;
 
 #[cfg(test)]
@@ -27,17 +28,18 @@ use std::collections::HashMap;
 use crate::model::{Finding, FindingKind, Measure};
 use crate::snapshot::{BadFree, Before, Root, RootKind, Snapshot};
 
+use marks::{Mark, Marked};
 use reach::Reach;
 
 /// Groups what is alive in the window by kind, call stack (an index into [`Snapshot::stacks`]),
-/// holding thread and leak root's call stack, and bad frees by call stack. Blocks without a call stack are one group.
+/// holding thread, leak root's call stack and what the test's code says of them, and bad frees by call stack. Blocks without a call stack are one group.
 ///
 /// The order is that of [`FindingKind`]; within a kind the largest comes first, by bytes, then by
 /// blocks, then by index of the call stack. Equal snapshots give equal findings.
 ///
 /// A bad free is a block of 0 bytes in its finding's measure.
 pub fn classify(snapshot: &Snapshot) -> Vec<Finding<usize>> {
-    let mut sums = Sums::default();
+    let mut sums = Sums::new(Marked::of(snapshot));
     // Most tests leave nothing behind, and then nothing needs to be looked at.
     if snapshot.blocks.any_reported() {
         classify_blocks(snapshot, &mut sums);
@@ -58,12 +60,12 @@ fn classify_blocks<'a>(snapshot: &'a Snapshot, sums: &mut Sums<'a>) {
             Reach::Thread { root } => (FindingKind::StillReachable, thread_name(&snapshot.roots[root])),
             Reach::Disguised => (FindingKind::PossiblyLost, None),
         };
-        sums.add((kind, blocks.stack(block), held_by, None), (block, place.size));
+        sums.add((kind, blocks.stack(block), held_by, None), block, place.size);
     }
     let groups = lost::lost(snapshot, &reached, |block, root, below| {
         let kind = root.map_or(FindingKind::DefinitelyLost, |_| FindingKind::IndirectlyLost);
         let root = root.and_then(|root| blocks.stack(root));
-        let finding = sums.add((kind, blocks.stack(block), None, root), (block, blocks.places()[block].size));
+        let finding = sums.add((kind, blocks.stack(block), None, root), block, blocks.places()[block].size);
         finding.below = finding.below + below;
     });
     chain::reachable(snapshot, &reached, sums);
@@ -83,12 +85,14 @@ fn thread_name(root: &Root) -> Option<&str> {
 type Key<'a> = (FindingKind, Option<usize>, Option<&'a str>, Option<usize>);
 
 /// Findings in the making.
-#[derive(Default)]
 struct Sums<'a> {
+    marked: Marked<'a>,
     findings: Vec<Finding<usize>>,
+    /// What the code says of each of them.
+    marks: Vec<Mark>,
     /// For each of them the size of its largest block, and the first one that has it.
     largest: Vec<(u64, u32)>,
-    by_key: HashMap<Key<'a>, u32>,
+    by_key: HashMap<(Key<'a>, Mark), u32>,
     bad_frees: HashMap<(FindingKind, Option<usize>, Before<usize>), usize>,
     /// For each call stack, with none first, and each kind: the finding that was added to last. With few
     /// exceptions it is the only one.
@@ -98,8 +102,21 @@ struct Sums<'a> {
 const KINDS: usize = FindingKind::UnknownFree as usize + 1;
 
 impl<'a> Sums<'a> {
-    fn add(&mut self, key: Key<'a>, (block, bytes): (usize, u64)) -> &mut Finding<usize> {
+    fn new(marked: Marked<'a>) -> Self {
+        Self {
+            marked,
+            findings: Vec::new(),
+            marks: Vec::new(),
+            largest: Vec::new(),
+            by_key: HashMap::new(),
+            bad_frees: HashMap::new(),
+            last: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, key: Key<'a>, block: usize, bytes: u64) -> &mut Finding<usize> {
         let (kind, stack, held_by, root) = key;
+        let mark = self.marked.mark(block);
         let slot = stack.map_or(0, |stack| stack + 1);
         if self.last.len() <= slot {
             self.last.resize(slot + 1, [None; KINDS]);
@@ -108,9 +125,10 @@ impl<'a> Sums<'a> {
         let index = last.filter(|index| {
             let finding = &self.findings[*index as usize];
             (finding.held_by.as_deref(), finding.root) == (held_by, root)
+                && self.marks[*index as usize] == mark
         });
         let index = index.unwrap_or_else(|| {
-            *self.by_key.entry(key).or_insert_with(|| {
+            *self.by_key.entry((key, mark)).or_insert_with(|| {
                 self.findings.push(Finding {
                     kind,
                     measure: Measure::default(),
@@ -121,7 +139,9 @@ impl<'a> Sums<'a> {
                     before: Before::default(),
                     process: None,
                     origin: crate::model::Origin::default(),
+                    in_code: self.marked.said(mark),
                 });
+                self.marks.push(mark);
                 self.largest.push((bytes, block as u32));
                 self.findings.len() as u32 - 1
             })
@@ -136,15 +156,17 @@ impl<'a> Sums<'a> {
         finding
     }
 
-    /// The number of the finding for blocks of a kind, where there is one.
-    fn find(&self, key: Key<'a>) -> Option<usize> {
+    /// The number of the finding that a block is in, where there is one.
+    fn find(&self, key: Key<'a>, block: usize) -> Option<usize> {
         let (kind, stack, held_by, root) = key;
+        let mark = self.marked.mark(block);
         let last = self.last.get(stack.map_or(0, |stack| stack + 1)).and_then(|of| of[kind as usize]);
         let index = last.filter(|index| {
             let finding = &self.findings[*index as usize];
             (finding.held_by.as_deref(), finding.root) == (held_by, root)
+                && self.marks[*index as usize] == mark
         });
-        index.or_else(|| self.by_key.get(&key).copied()).map(|index| index as usize)
+        index.or_else(|| self.by_key.get(&(key, mark)).copied()).map(|index| index as usize)
     }
 
     fn add_bad_free(&mut self, free: &BadFree) {
@@ -160,7 +182,9 @@ impl<'a> Sums<'a> {
                 before: free.before,
                 process: None,
                 origin: crate::model::Origin::default(),
+                in_code: crate::model::InCode::default(),
             });
+            self.marks.push(Mark::default());
             self.findings.len() - 1
         });
         self.findings[index].measure.add(0);
@@ -172,7 +196,7 @@ impl<'a> Sums<'a> {
         findings.sort_by(|a, b| {
             let key =
                 |f: &Finding<usize>| (f.kind, Reverse(f.measure.bytes), Reverse(f.measure.blocks), f.stack);
-            let rest = |f: &'_ Finding<usize>| (f.held_by.clone(), f.before, f.root);
+            let rest = |f: &'_ Finding<usize>| (f.held_by.clone(), f.before, f.root, f.in_code.clone());
             key(a).cmp(&key(b)).then_with(|| rest(a).cmp(&rest(b)))
         });
         findings

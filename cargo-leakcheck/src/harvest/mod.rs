@@ -12,6 +12,7 @@ mod ledger;
 mod left;
 mod lost;
 mod mapped;
+mod marks;
 mod pages;
 mod places;
 mod proc;
@@ -137,7 +138,8 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     };
     let interrupted: Vec<_> = threads.held.iter().filter_map(|thread| thread.interrupted).collect();
     let heap = process.libraries.as_ref().map_or(Heap::Glibc, |libraries| libraries.heap);
-    let recorded = records.read(process.canary, &interrupted, heap);
+    let log = marks::Log::read(process, reader);
+    let recorded = records.read(process.canary, &interrupted, heap, log.is_some());
     snapshot.losses.extend(records.losses());
     snapshot.losses.extend(recorded.losses());
     if process.canary.is_some() && !recorded.has_canary {
@@ -194,6 +196,11 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     }
     snapshot.blocks.map_stacks(|key| indices[key]);
     snapshot.blocks.sort();
+    if let Some(log) = log {
+        let (marks, loss) = log.marks(&mut snapshot.blocks, &recorded.threads);
+        snapshot.marks = marks;
+        snapshot.losses.extend(loss);
+    }
     if snapshot.blocks.any_in_window() {
         mark_runtime_blocks(reader, &threads, &mut snapshot.blocks);
         let mut freed = recorded.freed;

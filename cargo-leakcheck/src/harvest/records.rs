@@ -1,5 +1,6 @@
 //! What a recorder has written down of a process, whichever it is.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use leakcheck_common::{CANARY_SIZE, bad_free, block, process};
@@ -38,9 +39,16 @@ impl<'a> Records<'a> {
     }
 
     /// Reads them. `canary` is a block that is nobody's; what `interrupted` says of addresses is newer than
-    /// what their records do. `heap` says whether freed memory is to be known.
-    pub fn read(&self, canary: Option<u64>, interrupted: &[(u64, BlockRecord)], heap: Heap) -> Recorded {
-        let mut recorded = Recorded { canary, keeps_ranges: heap == Heap::Other, ..Recorded::default() };
+    /// what their records do. `heap` says whether freed memory is to be known, `keeps_threads` whether who has allocated blocks is.
+    pub fn read(
+        &self,
+        canary: Option<u64>,
+        interrupted: &[(u64, BlockRecord)],
+        heap: Heap,
+        keeps_threads: bool,
+    ) -> Recorded {
+        let keeps_ranges = heap == Heap::Other;
+        let mut recorded = Recorded { canary, keeps_ranges, keeps_threads, ..Recorded::default() };
         match self {
             Self::Kernel { kernel, pid, counters } => {
                 let canary = canary.and_then(|address| Some((address, kernel.block(*pid, address)?)));
@@ -109,6 +117,8 @@ pub struct Recorded {
     /// The blocks that are allocated, but for the canary, as they come. Their call stacks are numbers of
     /// keys.
     pub blocks: Blocks,
+    /// By which threads they were allocated, by their addresses, where that is to be known.
+    pub threads: HashMap<u64, u32>,
     /// Addresses that were allocated and are not any more, as they come.
     pub freed: Vec<u64>,
     /// The memory that they were, where the heap is not known.
@@ -121,6 +131,7 @@ pub struct Recorded {
     pub has_canary: bool,
     canary: Option<u64>,
     keeps_ranges: bool,
+    keeps_threads: bool,
     unnumbered: u64,
 }
 
@@ -143,6 +154,9 @@ impl Recorded {
                 runtime: false,
                 time: record[block::TIME],
             };
+            if self.keeps_threads {
+                self.threads.insert(address, (flags >> 32) as u32);
+            }
             self.unnumbered += u64::from(!self.blocks.push(&block));
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::judge;
 use crate::model::{
-    Acceptance, Accepted, Budget, By, Counting, Finding, FindingKind, Frame, Item, Leak, Outcome,
+    Acceptance, Accepted, Budget, By, Counting, Finding, FindingKind, Frame, Item, Leak, Limited, Outcome,
     PlannedTest, Seen, Verdict,
 };
 use crate::options::{Count, Dependencies, JudgeOptions};
@@ -29,11 +29,12 @@ pub fn counts(budget: &Budget, options: &JudgeOptions, leak: Leak) -> bool {
 /// Whether one of the things that a test has left can fail it: by its kind, and by whose it is.
 pub fn can_fail(test: &PlannedTest, seen: &Seen, item: Item, leak: Leak) -> bool {
     let options = test.judging();
-    let is_judged = match item {
-        Item::Finding(place) => is_judged(&seen.findings[place], &options),
-        _ => true,
-    };
-    is_judged && counts(&test.budget, &options, leak)
+    let Item::Finding(place) = item else { return counts(&test.budget, &options, leak) };
+    let finding = &seen.findings[place];
+    let limits = finding.in_code.limits().map(Limited::budget);
+    is_judged(finding, &options)
+        && finding.in_code.ignored.is_none()
+        && counts(limits.as_ref().unwrap_or(&test.budget), &options, leak)
 }
 
 /// Whether a finding is compared with a budget, as far as that depends on whose it is; all are shown.
@@ -41,16 +42,18 @@ pub fn is_judged(finding: &Finding<Vec<Frame>>, options: &JudgeOptions) -> bool 
     options.dependencies == Dependencies::Fail || !finding.origin.owner.is_foreign()
 }
 
-/// Kinds of findings that are judged, and what counts of them.
+/// Kinds of findings that are judged by the limits of a scope, or by the test's, and what counts of them.
 pub(super) fn findings(
     all: &[Finding<Vec<Frame>>],
+    limits: Option<&Limited>,
     acceptance: &Acceptance,
     options: &JudgeOptions,
 ) -> Vec<(FindingKind, Counting)> {
     let counting = |(place, finding): (usize, &Finding<Vec<Frame>>)| {
         (finding.kind, acceptance.counting(Item::Finding(place), finding.measure))
     };
-    all.iter().enumerate().filter(|(_, finding)| is_judged(finding, options)).map(counting).collect()
+    let is_its = |finding: &Finding<_>| is_judged(finding, options) && finding.in_code.limits() == limits;
+    all.iter().enumerate().filter(|(_, finding)| is_its(finding)).map(counting).collect()
 }
 
 /// The kinds by which a test fails that has left this: if all of the others were accepted, it would still. `by_rules` is what is

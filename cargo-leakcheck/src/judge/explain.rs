@@ -300,6 +300,7 @@ mod tests {
             before: Before { allocated: Some(stack(allocated)), freed: freed.map(stack) },
             process: None,
             origin: crate::model::Origin::default(),
+            in_code: crate::model::InCode::default(),
         }
     }
 

@@ -155,6 +155,7 @@ mod tests {
                 before: crate::snapshot::Before::default(),
                 process: None,
                 origin: crate::model::Origin::default(),
+                in_code: crate::model::InCode::default(),
             };
             assert_eq!(is_symbolizer_cache(&finding), removed, "{functions:?}");
         }

@@ -49,6 +49,7 @@ fn findings(list: &[(FindingKind, u64, u64)]) -> Vec<Finding<Vec<Frame>>> {
         before: crate::snapshot::Before::default(),
         process: None,
         origin: crate::model::Origin::default(),
+        in_code: crate::model::InCode::default(),
     };
     list.iter().map(finding).collect()
 }

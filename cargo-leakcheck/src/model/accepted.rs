@@ -171,6 +171,8 @@ pub enum By {
     Baseline,
     /// The rule of this name.
     Rule(String),
+    /// The test's code, at this place (`src/lib.rs:10`).
+    Code(String),
 }
 
 /// How what a test leaks compares with what it has leaked before: numbers of leaks.
@@ -218,9 +220,9 @@ impl Acceptance {
         self.items.get(&item).map_or_else(Measure::default, |accepted| accepted.measure)
     }
 
-    /// Whether a rule accepts something.
+    /// Whether a rule, or the test's code, accepts something.
     pub fn is_by_rule(&self, item: Item) -> bool {
-        matches!(self.items.get(&item), Some(Accepted { by: By::Rule(_), .. }))
+        matches!(self.items.get(&item), Some(Accepted { by: By::Rule(_) | By::Code(_), .. }))
     }
 
     /// What counts of something of which there is so much.

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Acceptance, Left, LeftFiles, Measure, Origin, Ran, Seen};
+use super::{Acceptance, InCode, Left, LeftFiles, Measure, Origin, Ran, Seen};
 use crate::snapshot::{Before, Loss};
 
 /// What is wrong with some blocks. The words are those of `ARCHITECTURE.md`.
@@ -43,6 +43,8 @@ pub struct Finding<S> {
     pub process: Option<Arc<str>>,
     /// Where it comes from.
     pub origin: Origin<S>,
+    /// What the test's code says of it.
+    pub in_code: InCode,
 }
 
 /// One frame of a call stack; an inlined call is a frame of its own.

@@ -56,6 +56,7 @@ pub(super) fn mark(test: &CheckedTest, item: Item) -> String {
         Some(Accepted { measure, by: By::Rule(rule) }) => {
             format!(", of which {} by rule '{}'", text::measure(*measure), text::line(rule))
         }
+        Some(Accepted { by: By::Code(place), .. }) => format!(", ignored at {}", text::line(place)),
         None if test.memory.acceptance.baseline.is_some() => ", new".to_owned(),
         None => String::new(),
     }
@@ -86,6 +87,46 @@ pub(super) fn rules(run: &Run) -> Vec<String> {
         format!("'{}': {} of {of}{exceeded}", text::line(rule), text::measure(measure))
     };
     rules.into_iter().map(line).collect()
+}
+
+/// A line for each place where code has leaks ignored: `src/lib.rs:10: 32 B in 1 block of 1 test`.
+pub(super) fn ignored(run: &Run) -> Vec<String> {
+    let mut places: BTreeMap<&str, (Measure, u64)> = BTreeMap::new();
+    for test in &run.tests {
+        for (place, measure) in of_code(test) {
+            let (all, tests) = places.entry(place).or_default();
+            *all = *all + measure;
+            *tests += 1;
+        }
+    }
+    let mut places: Vec<(&str, (Measure, u64))> = places.into_iter().collect();
+    let parts = |place: &str| {
+        let (file, line) = place.rsplit_once(':').unwrap_or((place, ""));
+        (file.to_owned(), line.parse::<u64>().ok())
+    };
+    places.sort_by_key(|(place, _)| parts(place));
+    let line = |(place, (measure, tests)): (&str, (Measure, u64))| {
+        format!("{}: {} of {}", text::line(place), text::measure(measure), text::count(tests, "test"))
+    };
+    places.into_iter().map(line).collect()
+}
+
+/// The same of one test: `32 B in 1 block ignored at src/lib.rs:10`.
+pub(super) fn ignored_of(test: &CheckedTest) -> impl Iterator<Item = String> {
+    let line = |(place, measure)| format!("{} ignored at {}", text::measure(measure), text::line(place));
+    of_code(test).into_iter().map(line)
+}
+
+/// What is ignored in a test's code, by the place that says so.
+fn of_code(test: &CheckedTest) -> BTreeMap<&str, Measure> {
+    let mut places: BTreeMap<&str, Measure> = BTreeMap::new();
+    for accepted in test.memory.acceptance.items.values() {
+        if let By::Code(place) = &accepted.by {
+            let measure = places.entry(place).or_default();
+            *measure = *measure + accepted.measure;
+        }
+    }
+    places
 }
 
 #[cfg(test)]

@@ -148,6 +148,9 @@ fn title(finding: &Finding<Vec<Frame>>) -> String {
     if let Some(thread) = &finding.held_by {
         title += &format!(", held by thread {}", text::line(thread));
     }
+    if let Some(scope) = &finding.in_code.scope {
+        title += &format!(", in scope '{}'", text::line(&scope.name));
+    }
     title
 }
 

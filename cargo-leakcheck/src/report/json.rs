@@ -12,7 +12,7 @@ use super::{Format, Run, Summary, View, targets};
 use crate::model::{
     Attempts, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, LeftFiles, Measure, Outcome, Verdict,
 };
-use crate::model::{NotChecked, Owner, RecordedBy};
+use crate::model::{NotChecked, Owner, RecordedBy, Scope};
 use crate::snapshot::Loss;
 use crate::symbolize::site;
 use kernel::Kernel;
@@ -135,6 +135,8 @@ pub(super) struct Found<'a> {
     #[serde(rename = "type")]
     type_name: Option<&'a str>,
     owner: &'a Owner,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<&'a Scope>,
     chain: Vec<chain::Row<'a, StackFrame<'a>>>,
     site: Option<Site<'a>>,
     stack: Option<Vec<StackFrame<'a>>>,
@@ -265,6 +267,7 @@ pub(super) fn without_stacks<'a>(finding: &'a Finding<Vec<Frame>>, view: &'a Vie
         process: finding.process.as_deref(),
         type_name: finding.origin.type_name.as_deref(),
         owner: &finding.origin.owner,
+        scope: finding.in_code.scope.as_deref(),
         chain: chain::rows(&finding.origin.chain, view),
         site: finding.stack.as_deref().and_then(|frames| place(frames, view)),
         stack: None,
@@ -317,6 +320,7 @@ pub fn kind(loss: &Loss) -> &str {
         Loss::Exec => "exec",
         Loss::Vanished { .. } => "vanished",
         Loss::Memory { .. } => "memory",
+        Loss::Marks { .. } => "marks",
         Loss::NoMemory { .. } => "kernel_memory",
         Loss::Unfinished { .. } => "unfinished",
         Loss::Told { kind, .. } => kind,

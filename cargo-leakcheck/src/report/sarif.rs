@@ -14,7 +14,7 @@ use super::failing::{Failing, What, failing};
 use super::stack::key;
 use super::{Format, Run, View, leaked, text};
 use crate::error::Exit;
-use crate::model::{Accepted, By, CheckedTest, Frame, NotChecked, Verdict};
+use crate::model::{By, CheckedTest, Frame, NotChecked, Verdict};
 use crate::symbolize::site;
 
 /// Where the format is described.
@@ -145,15 +145,19 @@ fn result(test: &CheckedTest, it: &Failing<'_>, view: &View, sources: &Sources) 
     });
     let state = match accepted.map(|accepted| &accepted.by) {
         Some(By::Baseline) => Some(if is_accepted { "unchanged" } else { "updated" }),
-        Some(By::Rule(_)) => None,
+        Some(By::Rule(_) | By::Code(_)) => None,
         None => acceptance.baseline.map(|_| "new"),
     };
     if let Some(state) = state {
         result["baselineState"] = json!(state);
     }
-    if let Some(Accepted { by: By::Rule(rule), .. }) = accepted.filter(|_| is_accepted) {
-        let why = format!("rule '{}'", text::line(rule));
-        result["suppressions"] = json!([{"kind": "external", "status": "accepted", "justification": why}]);
+    let suppression = match accepted.filter(|_| is_accepted).map(|accepted| &accepted.by) {
+        Some(By::Rule(rule)) => Some(("external", format!("rule '{}'", text::line(rule)))),
+        Some(By::Code(place)) => Some(("inSource", format!("leakcheck::ignore at {}", text::line(place)))),
+        Some(By::Baseline) | None => None,
+    };
+    if let Some((kind, why)) = suppression {
+        result["suppressions"] = json!([{"kind": kind, "status": "accepted", "justification": why}]);
     }
     result
 }

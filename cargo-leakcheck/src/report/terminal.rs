@@ -130,6 +130,9 @@ impl Terminal {
             4 | 10 => YELLOW,
             _ => RED,
         };
+        for place in accepted::ignored(run) {
+            shown += &format!("{} {place}\n", word("Ignored", style));
+        }
         for rule in accepted::rules(run) {
             shown += &format!("{} {rule}\n", word("Rule", style));
         }

@@ -94,6 +94,7 @@ pub fn finding(kind: FindingKind, bytes: u64) -> Finding<Vec<Frame>> {
         before: crate::snapshot::Before::default(),
         process: None,
         origin: crate::model::Origin::default(),
+        in_code: crate::model::InCode::default(),
     }
 }
 

@@ -41,7 +41,7 @@ pub fn after(before: Baseline, how: Ratchet, ran: &Ran<'_>) -> Baseline {
         });
         // What a rule accepts is the rule's, for as long as there is that; and what is within its limits is to stay there.
         let mut by_rules = memory.acceptance.clone();
-        by_rules.items.retain(|_, accepted| matches!(accepted.by, By::Rule(_)));
+        by_rules.items.retain(|_, accepted| matches!(accepted.by, By::Rule(_) | By::Code(_)));
         let failing = judge::failing(&test.test, &test.outcome, &seen, &by_rules);
         things.retain(|thing| !by_rules.is_by_rule(thing.item) && failing.contains(&thing.leak));
         let looked = |leak| (ran.looked)(test, leak);

@@ -79,7 +79,7 @@ impl Symbolizer {
     }
 
     /// Replaces the stack indices of `findings` (into `snapshot.stacks`) by frames, innermost first,
-    /// inlined calls as frames of their own. Findings of one kind with equal stacks and holder are
+    /// inlined calls as frames of their own. Findings of one kind with equal stacks, holder and scope are
     /// merged; the result is sorted by kind, then largest first.
     pub fn explain(
         &mut self,
@@ -89,32 +89,37 @@ impl Symbolizer {
         let mut by_address = HashMap::new();
         let mut explained: Vec<Finding<Vec<Frame>>> = Vec::with_capacity(findings.len());
         let mut seen: HashMap<_, usize> = HashMap::new();
-        for Finding { kind, measure, stack, below, root, held_by, before, process, origin } in findings {
+        for Finding { kind, measure, stack, below, root, held_by, before, process, origin, in_code } in
+            findings
+        {
             let recorded = |index: usize| snapshot.stacks.get(index);
             let (stack, root, before) =
                 (stack.and_then(recorded), root.and_then(recorded), before.map(recorded));
-            let index = *seen.entry((kind, stack, root, held_by.clone(), before)).or_insert_with(|| {
-                let mut frames = |stack| self.frames(&snapshot.mappings, stack, &mut by_address);
-                let (stack, root) = (stack.map(&mut frames), root.map(&mut frames));
-                let before = before.map(|stack| Some(frames(stack)));
-                let (measure, below) = (Measure::default(), Measure::default());
-                let type_name = stack.as_deref().and_then(|frames| self.type_of(frames));
-                let owner = stack.as_deref().map(|frames| self.owners.of_stack(frames));
-                let chain = self.chain(snapshot, origin.chain, &mut by_address);
-                let origin = Origin { type_name, owner: owner.unwrap_or_default(), chain };
-                explained.push(Finding {
-                    kind,
-                    measure,
-                    stack,
-                    below,
-                    root,
-                    held_by,
-                    before,
-                    process,
-                    origin,
+            let index = *seen
+                .entry((kind, stack, root, held_by.clone(), before, in_code.clone()))
+                .or_insert_with(|| {
+                    let mut frames = |stack| self.frames(&snapshot.mappings, stack, &mut by_address);
+                    let (stack, root) = (stack.map(&mut frames), root.map(&mut frames));
+                    let before = before.map(|stack| Some(frames(stack)));
+                    let (measure, below) = (Measure::default(), Measure::default());
+                    let type_name = stack.as_deref().and_then(|frames| self.type_of(frames));
+                    let owner = stack.as_deref().map(|frames| self.owners.of_stack(frames));
+                    let chain = self.chain(snapshot, origin.chain, &mut by_address);
+                    let origin = Origin { type_name, owner: owner.unwrap_or_default(), chain };
+                    explained.push(Finding {
+                        kind,
+                        measure,
+                        stack,
+                        below,
+                        root,
+                        held_by,
+                        before,
+                        process,
+                        origin,
+                        in_code,
+                    });
+                    explained.len() - 1
                 });
-                explained.len() - 1
-            });
             let into = &mut explained[index];
             into.measure = into.measure + measure;
             into.below = into.below + below;

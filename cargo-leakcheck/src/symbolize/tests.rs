@@ -141,6 +141,7 @@ fn finding(stack: Option<usize>, kind: FindingKind, bytes: u64) -> Finding<usize
         before: crate::snapshot::Before::default(),
         process: None,
         origin: crate::model::Origin::default(),
+        in_code: crate::model::InCode::default(),
     }
 }
 

@@ -10,6 +10,9 @@ use object::{Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationT
 use super::image;
 use crate::error::{Error, Result};
 
+/// What the name of the log of the crate `leakcheck` has in it, in both manglings: `leakcheck::log::LOG_1`.
+const LOG: &str = "9leakcheck3log5LOG_1";
+
 /// The parts of an ELF file that placing probes needs.
 pub struct Code {
     path: Utf8PathBuf,
@@ -20,6 +23,8 @@ pub struct Code {
     variables: Vec<(String, u64)>,
     /// Names that the loader looks up elsewhere.
     imports: Vec<String>,
+    /// How far the log of the crate `leakcheck` is behind the entry point.
+    log: Option<u64>,
     data: Vec<u8>,
     interpreter: Option<String>,
 }
@@ -82,6 +87,12 @@ impl Code {
         if !dynamic_only {
             symbols.extend(elf.symbols());
         }
+        let is_log = |symbol: &object::read::elf::ElfSymbol64<'_, '_>| {
+            let name = symbol.name().ok().filter(|name| name.contains(LOG));
+            symbol.kind() == object::SymbolKind::Data && symbol.is_definition() && name.is_some()
+        };
+        let log = symbols.iter().find(|symbol| is_log(symbol));
+        let log = log.map(|symbol| symbol.address().wrapping_sub(elf.entry()));
         let symbols = symbols
             .into_iter()
             .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
@@ -92,12 +103,17 @@ impl Code {
             })
             .collect();
         drop(elf);
-        Ok(Self { path: path.to_owned(), segments, symbols, variables, imports, data, interpreter })
+        Ok(Self { path: path.to_owned(), segments, symbols, variables, imports, log, data, interpreter })
     }
 
     /// The dynamic loader that the file asks for; none for a static executable or a library.
     pub fn interpreter(&self) -> Option<&Path> {
         self.interpreter.as_deref().map(Path::new)
+    }
+
+    /// How far the log of the crate `leakcheck` is behind the entry point (wrapping), where there is one.
+    pub fn log_behind_entry(&self) -> Option<u64> {
+        self.log
     }
 
     /// A name by which the file calls the C library's allocator and that the ledger does not take over.

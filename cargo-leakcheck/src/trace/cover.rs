@@ -99,7 +99,7 @@ impl Prepared {
         window: Window,
         can_probe: bool,
     ) -> Result<Coverage> {
-        let Executable { body, named, rust, module, .. } = executable;
+        let Executable { body, named, rust, log, module, .. } = executable;
         let sites = if window == Window::TestBody { body } else { Vec::new() };
         let no_body = window == Window::TestBody && sites.is_empty();
         let no_body = no_body.then(|| "libtest's symbols are missing; do not strip test binaries".to_owned());
@@ -175,6 +175,7 @@ impl Prepared {
             heap,
             layers: heap == Heap::Other,
             span: None,
+            log,
         }))
     }
 
@@ -247,6 +248,7 @@ impl Prepared {
             heap,
             layers: true,
             span: code.libc_span(),
+            log: code.log_behind_entry(),
         })
     }
 

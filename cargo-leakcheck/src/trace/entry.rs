@@ -12,6 +12,7 @@ use super::process::{Breakpoint, Phase, Process};
 use super::steering::Steering;
 use super::{memory, preload};
 use crate::model::Window;
+use crate::snapshot::Loss;
 use crate::{harvest, sys};
 
 const AT_BASE: u64 = 7;
@@ -37,6 +38,7 @@ pub fn arm(process: &mut Process) -> Result<(), String> {
         let found = pairs.find_map(|pair| (pair[0] == key).then_some(pair[1]));
         found.ok_or_else(|| format!("{path} has no entry {key}"))
     };
+    process.log = libraries.log.and_then(|behind| Some(value(AT_ENTRY).ok()?.wrapping_add(behind)));
     let loader = match libraries.start {
         Start::Loader(loader) => loader,
         Start::Function(offset) => {
@@ -104,6 +106,7 @@ pub fn trapped(steering: &mut Steering, process: &mut Process) -> bool {
             // The harvest looks whether it is there.
             process.canary = Some(registers.rax);
             set_window(steering, process, process.window == Window::Process);
+            turn_log_on(process);
             steering.arm(process, process.pid);
             resume(process.pid, entry, *saved);
             true
@@ -176,6 +179,16 @@ fn plant(
         return Err("its stack cannot be written".into());
     }
     setregs(process.pid, call).map_err(|errno| format!("cannot set its registers: {errno}"))
+}
+
+/// Has the crate `leakcheck` write down what it is told.
+fn turn_log_on(process: &mut Process) {
+    if let Some(address) = process.log
+        && !memory::write(process.pid, address, &1_u64.to_ne_bytes())
+    {
+        let name = "the log of leakcheck::ignore and leakcheck::scope".to_owned();
+        process.losses.push(Loss::Memory { address, bytes: 8, name });
+    }
 }
 
 fn set_window(steering: &mut Steering, process: &Process, open: bool) {

@@ -27,6 +27,8 @@ pub struct Executable {
     pub named: Vec<Allocator>,
     /// That of its Rust code, if it is another one than std's, and why it would not be seen.
     pub rust: (Option<Allocator>, Option<String>),
+    /// Where the log of the crate `leakcheck` is, as in [`Libraries::log`](super::libraries::Libraries::log).
+    pub log: Option<u64>,
     /// It as a module.
     pub module: Looked,
 }
@@ -67,6 +69,7 @@ fn one(binary: &TestBinary, for_ledger: bool) -> Result<Inspected> {
         body: code.body_sites(),
         rust: cover::rust_of(&code, named.is_empty()),
         named,
+        log: code.log_behind_entry(),
         module: Looked::at(&binary.path, &code, for_ledger),
     }))
 }

@@ -71,6 +71,8 @@ pub struct Libraries {
     pub layers: bool,
     /// The part of a static executable that is the C library's: address behind its first page, and size.
     pub span: Option<(u64, u64)>,
+    /// How far the log of the crate `leakcheck` is behind the program's entry point (wrapping), where it has one.
+    pub log: Option<u64>,
 }
 
 impl Libraries {

@@ -124,6 +124,8 @@ pub struct Process {
     pub ledger: Option<Arc<Ledger>>,
     /// Address of its control words, once it works.
     pub control: Option<u64>,
+    /// Address of the log of the crate `leakcheck`, where its program has one.
+    pub log: Option<u64>,
     /// When all of its threads had come to their exits.
     pub exited: Option<Instant>,
     /// When it was looked last, what it leaves running was not about to change.
@@ -194,6 +196,7 @@ impl Process {
             notes_frees,
             ledger: ledger.cloned(),
             control: None,
+            log: None,
             exited: None,
             settled: false,
             wanted: Wanted::NOTHING,

@@ -75,7 +75,9 @@ fn fits(expected: &Expected, found: &Finding) -> bool {
         Some("unknown") => found.type_name.is_none(),
         name => name == found.type_name.as_deref(),
     };
-    let is_who = held_fits && child_fits && type_fits;
+    let scope = found.scope.as_ref().map(|scope| &scope.name);
+    let is_said = what.scope.as_ref() == scope && what.ignored == found.ignored;
+    let is_who = held_fits && child_fits && type_fits && is_said;
     what.kind == found.kind && amount_fits(&what.amount, found) && site_fits && is_who
 }
 
@@ -113,7 +115,9 @@ fn show_expected(expected: &Expected) -> String {
     let child = what.child.as_ref().map_or(String::new(), |word| format!(" in child {word}"));
     let unknown = if what.site_unknown { " or without a site" } else { "" };
     let of = what.type_name.as_ref().map_or(String::new(), |name| format!(" of {name}"));
-    format!("{} {amount}{held}{child}{of} at {}:{}{unknown}", name(what.kind), expected.file, expected.line)
+    let said = said(what.scope.as_deref(), what.ignored);
+    let name = name(what.kind);
+    format!("{name} {amount}{held}{child}{said}{of} at {}:{}{unknown}", expected.file, expected.line)
 }
 
 fn show(found: &Finding) -> String {
@@ -134,7 +138,15 @@ fn show(found: &Finding) -> String {
     let held = found.held_by.as_ref().map_or(String::new(), |name| format!(" held by {name}"));
     let child = found.process.as_ref().map_or(String::new(), |process| format!(" in child {process}"));
     let of = found.type_name.as_ref().map_or(String::new(), |name| format!(" of {name}"));
-    format!("{} {} bytes {} blocks{held}{child}{of} at {site}", name(found.kind), found.bytes, found.blocks)
+    let said = said(found.scope.as_ref().map(|scope| scope.name.as_str()), found.ignored);
+    let (name, bytes, blocks) = (name(found.kind), found.bytes, found.blocks);
+    format!("{name} {bytes} bytes {blocks} blocks{held}{child}{said}{of} at {site}")
+}
+
+/// What the test's code says of blocks.
+fn said(scope: Option<&str>, ignored: bool) -> String {
+    let scope = scope.map_or(String::new(), |name| format!(" in scope {name}"));
+    scope + if ignored { " ignored" } else { "" }
 }
 
 #[cfg(test)]
@@ -143,8 +155,16 @@ mod tests {
     use crate::marker::Announced;
 
     fn expected(kind: Kind, amount: Amount) -> Expected {
-        let what =
-            Announced { kind, amount, site_unknown: false, held_by: None, child: None, type_name: None };
+        let what = Announced {
+            kind,
+            amount,
+            site_unknown: false,
+            held_by: None,
+            child: None,
+            scope: None,
+            ignored: false,
+            type_name: None,
+        };
         Expected { what, file: "forget/src/lib.rs".into(), line: 7 }
     }
 
@@ -232,6 +252,22 @@ mod tests {
         assert_eq!(differences(&[kept.clone()], &[finding.clone()]).len(), 1);
         finding.held_by = Some("pool".into());
         assert_eq!(differences(&[kept], &[finding]), [""; 0]);
+    }
+
+    #[test]
+    fn what_the_code_says_counts_whether_given_or_not() {
+        let plain = expected(Kind::DefinitelyLost, ONE);
+        let mut said = plain.clone();
+        (said.what.scope, said.what.ignored) = (Some("load".into()), true);
+        let mut finding = found("definitely_lost", 40, 1, HERE);
+        finding.scope = serde_json::from_str(r#"{"name": "load"}"#).unwrap();
+        assert_eq!(
+            [&plain, &said].map(|it| differences(std::slice::from_ref(it), &[finding.clone()]).len()),
+            [1, 1]
+        );
+        finding.ignored = true;
+        assert_eq!(differences(&[said], &[finding.clone()]), [""; 0]);
+        assert_eq!(differences(&[plain], &[finding]).len(), 1);
     }
 
     #[test]

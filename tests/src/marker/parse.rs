@@ -183,8 +183,16 @@ fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
         }
         _ => return Err("the size is missing, for example `40 bytes 1 block`".into()),
     };
-    let mut announced =
-        Announced { kind, amount, site_unknown: false, held_by: None, child: None, type_name: None };
+    let mut announced = Announced {
+        kind,
+        amount,
+        site_unknown: false,
+        held_by: None,
+        child: None,
+        scope: None,
+        ignored: false,
+        type_name: None,
+    };
     loop {
         rest = match rest {
             [] => return Ok(announced),
@@ -198,6 +206,14 @@ fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
             }
             ["in", "child", word, rest @ ..] => {
                 announced.child = Some((*word).to_owned());
+                rest
+            }
+            ["in", "scope", name, rest @ ..] => {
+                announced.scope = Some((*name).to_owned());
+                rest
+            }
+            ["ignored", rest @ ..] => {
+                announced.ignored = true;
                 rest
             }
             // The last words: it may have spaces in it.

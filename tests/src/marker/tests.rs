@@ -15,6 +15,8 @@ fn finding_beside_code() {
         site_unknown: false,
         held_by: None,
         child: None,
+        scope: None,
+        ignored: false,
         type_name: None,
     };
     assert_eq!(marker, Marker { up: 0, tests: vec![], body: Body::Finding(announced) });
@@ -23,7 +25,7 @@ fn finding_beside_code() {
 #[test]
 fn everything_a_finding_can_say() {
     let (alone, marker) = parsed(
-        "//~^^ [a, b c] still_reachable 8 bytes 2 blocks x30 held by pool in child b site unknown of Vec<(u8, T)>",
+        "//~^^ [a, b c] still_reachable 8 bytes 2 blocks x30 held by pool in child b in scope c ignored site unknown of Vec<(u8, T)>",
     );
     assert!(alone);
     assert_eq!(marker.up, 2);
@@ -37,6 +39,8 @@ fn everything_a_finding_can_say() {
         site_unknown: true,
         held_by,
         child,
+        scope: Some("c".into()),
+        ignored: true,
         type_name: Some("Vec<(u8, T)>".into()),
     };
     assert_eq!(marker.body, Body::Finding(announced));

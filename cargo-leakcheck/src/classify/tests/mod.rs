@@ -86,6 +86,7 @@ fn finding(kind: FindingKind, stack: usize, bytes: u64, blocks: u64) -> Finding<
         before: Before::default(),
         process: None,
         origin: crate::model::Origin::default(),
+        in_code: crate::model::InCode::default(),
     }
 }
 

@@ -74,6 +74,7 @@ pub(super) fn classify(image: &Image) -> Vec<Finding<usize>> {
                 before: Before::default(),
                 process: None,
                 origin: crate::model::Origin::default(),
+                in_code: crate::model::InCode::default(),
             }),
         }
     };

@@ -18,9 +18,9 @@ use self::target::Row as TargetRow;
 use super::accepted::{Row, acceptance};
 use crate::error::Exit;
 use crate::model::{
-    Attempts, Budget, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, Judged, LeftFiles, Measure,
-    NotChecked, Origin, Outcome, Output, Owner, PlannedTest, RecordedBy, Stdio, Steered, TestBinary,
-    TestName, Totals, Verdict, Window, target_of_id,
+    Attempts, Budget, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, InCode, Judged, LeftFiles,
+    Measure, NotChecked, Origin, Outcome, Output, Owner, PlannedTest, RecordedBy, Scope, Stdio, Steered,
+    TestBinary, TestName, Totals, Verdict, Window, target_of_id,
 };
 use crate::options::Recorder;
 use crate::report::Run;
@@ -142,6 +142,7 @@ struct Found {
     type_name: Option<String>,
     #[serde(default)]
     owner: Owner,
+    scope: Option<Scope>,
     #[serde(default)]
     chain: Vec<super::chain::Row<'static, Frame>>,
     site: Option<Site>,
@@ -259,5 +260,6 @@ fn finding(read: Found) -> Finding<Vec<Frame>> {
             owner: read.owner,
             chain: read.chain.into_iter().map(Into::into).collect(),
         },
+        in_code: InCode { ignored: None, scope: read.scope.map(Arc::new) },
     }
 }

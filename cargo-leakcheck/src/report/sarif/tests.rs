@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{CheckedTest, Compared, Descriptor, FindingKind, Item, Measure, Outcome};
+use crate::model::{Accepted, CheckedTest, Compared, Descriptor, FindingKind, Item, Measure, Outcome};
 use crate::report::testing;
 use crate::snapshot::Loss;
 
