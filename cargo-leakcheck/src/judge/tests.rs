@@ -10,6 +10,7 @@ use crate::model::{
 mod accepted;
 mod counted;
 mod exits;
+mod in_code;
 mod left;
 mod owners;
 

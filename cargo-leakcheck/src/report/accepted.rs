@@ -162,6 +162,29 @@ mod tests {
     }
 
     #[test]
+    fn what_the_code_ignores_is_said_by_its_places() {
+        let test = |name: &str, places: &[&str]| {
+            let mut test = testing::test(name, Outcome::Passed, Verdict::Clean);
+            for (number, place) in places.iter().enumerate() {
+                let by = By::Code((*place).to_owned());
+                let accepted = Accepted { measure: Measure { bytes: 8, blocks: 1 }, by };
+                test.memory.acceptance.items.insert(Item::Finding(number), accepted);
+            }
+            test
+        };
+        let run =
+            testing::run(vec![test("t", &["a.rs:10", "a.rs:9", "a.rs:10"]), test("u", &["a.rs:9", "\u{7}"])]);
+        let lines = [
+            "\\u{7}: 8 B in 1 block of 1 test",
+            "a.rs:9: 16 B in 2 blocks of 2 tests",
+            "a.rs:10: 16 B in 2 blocks of 1 test",
+        ];
+        assert_eq!(ignored(&run), lines);
+        let of_one: Vec<_> = ignored_of(&run.tests[0]).collect();
+        assert_eq!(of_one, ["16 B in 2 blocks ignored at a.rs:10", "8 B in 1 block ignored at a.rs:9"]);
+    }
+
+    #[test]
     fn what_there_is_none_of_is_left_out() {
         let said = |known, grown, new, fixed| compared(Compared { known, grown, new, fixed });
         assert_eq!(said(3, 0, 1, 1), "3 known, 1 new, 1 fixed");

@@ -220,6 +220,17 @@ definitely lost: 4096 B in 1 block
     }
 
     #[test]
+    fn the_scope_is_said() {
+        let mut finding = testing::finding(FindingKind::DefinitelyLost, 24);
+        finding.stack = None;
+        let scope = crate::model::Scope { name: "lo\nad".into(), limited: None };
+        finding.in_code.scope = Some(std::sync::Arc::new(scope));
+        let title = "definitely lost: 24 B in 1 block, in scope 'lo\\nad'";
+        let expected = format!("{title}\n    the call stack was not recorded\n");
+        assert_eq!(rendered(finding, &testing::view()), expected);
+    }
+
+    #[test]
     fn the_child_process_is_said() {
         let mut finding = testing::finding(FindingKind::DefinitelyLost, 24);
         finding.stack = None;

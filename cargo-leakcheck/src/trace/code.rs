@@ -199,6 +199,34 @@ mod tests {
 
     use super::*;
 
+    /// A program as the crate and what uses it, in both manglings.
+    #[test]
+    fn the_log_of_the_crate_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| Utf8PathBuf::try_from(folder.path().join(name)).unwrap();
+        let program = "mod log { pub static LOG_1: [std::sync::atomic::AtomicUsize; 512] = \
+                       [const { std::sync::atomic::AtomicUsize::new(0) }; 512]; } \
+                       fn main() { log::LOG_1[std::env::args().count()].store(1, std::sync::atomic::Ordering::Relaxed); }";
+        std::fs::write(path("a.rs"), program).unwrap();
+        for (name, mangling) in [("leakcheck", "v0"), ("leakcheck", "legacy"), ("other", "v0")] {
+            let mut rustc = std::process::Command::new("rustc");
+            rustc.arg(format!("-Csymbol-mangling-version={mangling}")).args(["--crate-name", name]);
+            if mangling == "legacy" {
+                // It is not for stable compilers to choose.
+                rustc.env("RUSTC_BOOTSTRAP", "1").arg("-Zunstable-options");
+            }
+            rustc.args(["--edition=2024", "-o"]).args([path("a"), path("a.rs")]);
+            assert!(rustc.status().unwrap().success());
+            let code = Code::read(&path("a"), false).unwrap();
+            let data = std::fs::read(path("a")).unwrap();
+            let elf = object::File::parse(&*data).unwrap();
+            let log = code.log_behind_entry().map(|behind| elf.entry().wrapping_add(behind));
+            let bss = elf.section_by_name(".bss").unwrap();
+            let is_there = log.is_some_and(|log| (bss.address()..bss.address() + bss.size()).contains(&log));
+            assert_eq!(is_there, name == "leakcheck", "{name} {mangling} {log:?}");
+        }
+    }
+
     #[test]
     fn functions_end_where_what_is_loaded_does() {
         let folder = tempfile::tempdir().unwrap();

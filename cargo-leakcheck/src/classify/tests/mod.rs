@@ -4,6 +4,7 @@ mod cases;
 mod chains;
 mod groups;
 mod image;
+mod marks;
 mod oracle;
 mod random;
 

@@ -1,11 +1,13 @@
 //! What readers of the JSON document rely on.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{
-    Covered, Descriptor, Held, HeldBy, IpcName, IpcObject, KernelTotal, KernelTotals, LeftMapping, Origin,
-    OwnerKind, Step, Target, Through,
+    Accepted, By, Covered, Descriptor, Held, HeldBy, IpcName, IpcObject, Item, KernelTotal, KernelTotals,
+    LeftMapping, Limited, Origin, OwnerKind, Step, Target, Through,
 };
 use crate::options::Recorder;
 use crate::report::testing;
@@ -33,6 +35,10 @@ fn explained() -> CheckedTest {
     let chain = vec![Step::Root(held), block(Some(vec![frame])), Step::More(3), block(None)];
     let owner = Owner { kind: OwnerKind::Dependency, name: Some("d".into()), version: Some("1.0.0".into()) };
     finding.origin = Origin { type_name: Some("Box<u8>".into()), owner, chain };
+    let limited = Limited { by: "outer".into(), bytes: Some(8), ..Limited::default() };
+    finding.in_code.scope = Some(Arc::new(Scope { name: "inner".into(), limited: Some(limited) }));
+    let ignored = Accepted { measure: finding.measure, by: By::Code("src/lib.rs:7".into()) };
+    test.memory.acceptance.items.insert(Item::Finding(0), ignored);
     test
 }
 

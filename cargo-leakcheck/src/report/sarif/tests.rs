@@ -49,6 +49,22 @@ fn what_does_not_count_is_a_note() {
     assert!(results.iter().all(|result| result["level"] == "note") && results.len() == 2);
 }
 
+#[test]
+fn what_the_code_ignores_is_suppressed_in_the_source() {
+    let mut test = testing::leaking("ignored");
+    test.memory.verdict = Verdict::Clean;
+    let accepted =
+        Accepted { measure: Measure { bytes: 4096, blocks: 1 }, by: By::Code("src/lib.rs:7".into()) };
+    test.memory.acceptance.items.insert(Item::Finding(0), accepted);
+    let document = document(vec![test]);
+    let result = &document["runs"][0]["results"][0];
+    let why = "leakcheck::ignore at src/lib.rs:7";
+    assert_eq!(
+        (&result["level"], &result["suppressions"]),
+        (&json!("note"), &json!([{"kind": "inSource", "status": "accepted", "justification": why}]))
+    );
+}
+
 /// Known, grown, not known before, and accepted by a rule.
 #[test]
 fn what_is_accepted_is_said() {
