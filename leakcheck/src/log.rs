@@ -54,3 +54,47 @@ pub fn add<const N: usize>(words: [usize; N]) -> Option<(usize, Words<N>)> {
     slot.store(!words.as_ptr().addr(), Release);
     Some((number, words))
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::{ignore, scope};
+
+    fn calls() {
+        let value = Box::new(7);
+        ignore(&value);
+        let opened = scope("a").bytes(1).outstanding_bytes(2);
+        opened.handle().run(|| {});
+        drop(opened);
+    }
+
+    fn written() -> Vec<usize> {
+        LOG_1.iter().map(|word| word.load(Relaxed)).filter(|word| *word != 0).collect()
+    }
+
+    /// One test, since all threads of the process have one log.
+    #[test]
+    fn nothing_is_written_without_the_tool() {
+        calls();
+        assert_eq!(written(), []);
+        LOG_1[ON].store(1, Relaxed);
+        calls();
+        // The tool, the count, and what was called: ignored, begun, entered, left twice.
+        assert_eq!(LOG_1[COUNT].load(Relaxed), 5);
+        let written = written();
+        assert_eq!((written.len(), &written[..2]), (7, &[1, 5][..]));
+        // No address of anything: those of a process are in the lower half.
+        assert!(written[2..].iter().all(|word| word >> 63 == 1));
+        LOG_1[COUNT].store(ROOM, Relaxed);
+        calls();
+        assert_eq!(
+            LOG_1[COUNT].load(Relaxed),
+            ROOM + 2,
+            "a scope that found no room is none to enter or leave"
+        );
+    }
+}

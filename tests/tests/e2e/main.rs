@@ -32,6 +32,7 @@ mod kernel_bytes;
 mod left;
 mod look;
 mod mapped;
+mod marks;
 mod nextest;
 mod owners;
 mod package;
@@ -95,6 +96,7 @@ fn main() -> ExitCode {
         left::TRIALS,
         look::TRIALS,
         mapped::TRIALS,
+        marks::TRIALS,
         nextest::TRIALS,
         owners::TRIALS,
         parts::TRIALS,

@@ -58,7 +58,7 @@ fn a_scope_with_another_limit_may_lose_nothing() {
 /// Each of an allocation site is asked by the limits that it is judged by.
 #[test]
 fn what_can_fail_is_said_by_the_scopes_limits_and_not_of_what_is_ignored() {
-    let test = crate::report::testing::test("t", Outcome::Passed, Verdict::Clean).test;
+    let test = checked(Outcome::Passed, Verdict::Clean, true).test;
     let reachable = within(Some(&limited("a", None, Some(0))), (StillReachable, 8, 1));
     let mut ignored = findings(&[(DefinitelyLost, 8, 1)]).remove(0);
     ignored.in_code = InCode { ignored: Some("a:1".into()), scope: None };
