@@ -84,7 +84,7 @@ impl Scope {
     #[inline]
     fn limit(self, which: usize, limit: usize) -> Self {
         if let Some(words) = self.words {
-            words[LIMITS + which].store(limit, Relaxed);
+            words[LIMITS + which].store(limit.min(NONE - 1), Relaxed);
         }
         self
     }

@@ -7,7 +7,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use super::excerpt::Sources;
 use super::{View, accepted, chain, descriptors, ipc, left, mapped, owners, stack, text, totals};
 use crate::judge;
-use crate::model::{CheckedTest, Finding, FindingKind, Frame, Item, Measure};
+use crate::model::{CheckedTest, Finding, FindingKind, Frame, Item, Limited, Measure};
 use crate::options::Count;
 use crate::snapshot::Before;
 use crate::symbolize::site;
@@ -46,7 +46,8 @@ pub(super) fn render(test: &CheckedTest, view: &View, sources: &Sources, styled:
 /// Whether a finding belongs in a text for people: what can fail the test, and bad frees. The rest
 /// has been mentioned in the test's line.
 pub(super) fn is_shown(finding: &Finding<Vec<Frame>>, test: &CheckedTest, view: &View) -> bool {
-    let budget = &test.test.budget;
+    let limits = finding.in_code.limits().map(Limited::budget);
+    let budget = limits.as_ref().unwrap_or(&test.test.budget);
     // What counts may be another thing for a test than for the run; of results that are read again only the run's is known.
     let counts_all = [view.count, test.test.judge.count].contains(&Count::Outstanding);
     let outstanding = counts_all || budget.outstanding_bytes.is_some();
@@ -199,6 +200,11 @@ definitely lost: 4096 B in 1 block
         assert!(rendered(reachable(), &full).starts_with("still reachable: 10 B in 1 block\n"));
         let judged = View { count: Count::Outstanding, ..view.clone() };
         assert!(!rendered(reachable(), &judged).is_empty());
+        let mut limited = reachable();
+        let limits = Limited { by: "a".into(), reachable_bytes: Some(0), ..Limited::default() };
+        let scope = crate::model::Scope { name: "b".into(), limited: Some(limits) };
+        limited.in_code.scope = Some(std::sync::Arc::new(scope));
+        assert!(!rendered(limited, &view).is_empty(), "by a scope's limit");
         let mut test = testing::test("t", Outcome::Passed, Verdict::Clean);
         test.test.judge.count = Count::Outstanding;
         assert!(is_shown(&reachable(), &test, &view), "by an override");

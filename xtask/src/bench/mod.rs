@@ -4,6 +4,7 @@
 mod crates;
 mod descriptors;
 mod exit;
+mod marks;
 mod page;
 mod pairs;
 mod suite;
@@ -36,6 +37,8 @@ pub enum Part {
     Exit,
     /// Opening and closing, traced and beside
     Descriptors,
+    /// What a test's code says, without the tool
+    Marks,
     /// Reports of many findings, and the page in a browser
     Page,
 }
@@ -61,6 +64,7 @@ pub fn run(repeats: usize, only: Option<Part>) -> Result<()> {
             Part::Crates => crates::measure(&tool, folder.path(), repeats)?,
             Part::Exit => exit::measure(&tool, folder.path(), repeats)?,
             Part::Descriptors => descriptors::measure(&tool, folder.path(), repeats)?,
+            Part::Marks => vec![marks::measure(repeats)?],
             Part::Page => page::measure(&tool, folder.path(), repeats)?,
         };
         tables.iter().for_each(|table| println!("{table}"));
