@@ -24,8 +24,11 @@ fn scopes(entries: &[Entry]) -> Scopes {
     Scopes::of(entries, |entry| char::from(entry.words[1] as u8).to_string().into())
 }
 
-/// The scopes of blocks that threads have allocated at times: name, whose limits, and bytes of these.
-fn of_blocks(entries: &[Entry], blocks: &[(u32, u64)]) -> Vec<Option<(String, Option<(String, u64)>)>> {
+/// A scope's name, and whose limits it has, with their bytes.
+type Said = Option<(String, Option<(String, u64)>)>;
+
+/// The scopes of blocks that threads have allocated at times.
+fn of_blocks(entries: &[Entry], blocks: &[(u32, u64)]) -> Vec<Said> {
     let address = |number: usize| 0x1000 + number as u64 * 0x10;
     let threads = (0..).zip(blocks).map(|(number, (thread, _))| (address(number), *thread)).collect();
     let block = |(number, (_, time)): (usize, &(u32, u64))| Block {
@@ -46,7 +49,7 @@ fn of_blocks(entries: &[Entry], blocks: &[(u32, u64)]) -> Vec<Option<(String, Op
     (0..blocks.len()).map(said).collect()
 }
 
-fn is(name: &str, limited: Option<(&str, u64)>) -> Option<(String, Option<(String, u64)>)> {
+fn is(name: &str, limited: Option<(&str, u64)>) -> Said {
     Some((name.to_owned(), limited.map(|(by, bytes)| (by.to_owned(), bytes))))
 }
 
