@@ -12,6 +12,7 @@
 mod attempts;
 mod counted;
 pub mod explain;
+pub mod growth;
 mod left;
 mod noise;
 pub mod weigh;
@@ -52,6 +53,8 @@ pub fn judge(
     if left::kernel_bytes(budget, options).is_some() && seen.left.kernel_bytes().is_none() {
         seen.losses.push(Loss::KernelBytes);
     }
+    let unseen = growth::loss(budget, seen.left.growth.as_ref());
+    seen.losses.extend(unseen.filter(|loss| !seen.losses.contains(loss)));
     let mut acceptance = accepted(&seen);
     let Seen { findings, left, losses } = seen;
     let totals = totals(findings.iter().map(|finding| (finding.kind, finding.measure)));

@@ -293,6 +293,8 @@ pub struct JudgeOptions {
     pub threads: Option<u64>,
     /// The same of bytes that it may leave mapped.
     pub mapped_bytes: Option<u64>,
+    /// How often the body of a test that does not say it is run in its process.
+    pub growth: Option<u64>,
 }
 
 /// What comes of leaks whose owner is a dependency or a library.

@@ -200,6 +200,12 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
+    /// The test's body was not run as often as it is to be.
+    #[error("its body was not run as often as it is to be: {reason}")]
+    Growth {
+        /// Why.
+        reason: String,
+    },
     /// The planted block was not seen.
     #[error("the canary block was not seen: recording does not work in this process ({reason})")]
     NoCanary {

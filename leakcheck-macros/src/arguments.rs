@@ -14,8 +14,12 @@ pub fn parse(arguments: TokenStream) -> Result<String> {
     lines.parse2(arguments)
 }
 
+/// What is alive is noted down after each.
+const MOST_ITERATIONS: u64 = 1000;
+
 const KEYS: &str = "its arguments are `bytes`, `blocks`, `reachable_bytes`, `reachable_blocks`, \
-                    `outstanding_bytes`, `fds`, `kernel_bytes`, `ipc`, `children`, `threads`, `mapped_bytes` and `ignore`";
+                    `outstanding_bytes`, `fds`, `kernel_bytes`, `ipc`, `children`, `threads`, `mapped_bytes`, `iterations`, \
+                    `warmup`, `bytes_per_iteration` and `ignore`";
 
 fn lines(input: ParseStream) -> Result<String> {
     let mut lines = String::new();
@@ -51,20 +55,51 @@ fn lines(input: ParseStream) -> Result<String> {
             input.parse::<Token![,]>()?;
         }
     }
-    errors.map_or(Ok(lines), Err)
+    errors.map_or_else(|| goes_together(&seen, lines), Err)
+}
+
+/// What is said of iterations needs to be how many there are, and some of them have to be judged.
+fn goes_together(keys: &[Ident], lines: String) -> Result<String> {
+    let key = |name: &str| keys.iter().find(|key| *key == name);
+    let number = |name: &str| {
+        let of = |line: &str| line.split_once('=').filter(|(key, _)| *key == name)?.1.parse::<u64>().ok();
+        lines.lines().find_map(of)
+    };
+    if let (None, Some(alone)) = (key("iterations"), key("warmup").or(key("bytes_per_iteration"))) {
+        let message = format!("`{alone}` needs `iterations`: how often the body is run");
+        return Err(Error::new(alone.span(), message));
+    }
+    match (key("warmup"), number("warmup"), number("iterations")) {
+        (Some(key), Some(warmup), Some(iterations)) if warmup >= iterations => Err(Error::new(
+            key.span(),
+            format!("`warmup` leaves none of {iterations} iterations to be judged"),
+        )),
+        _ => Ok(lines),
+    }
 }
 
 /// The value as the record has it.
 fn value(key: &Ident, value: &Expr) -> Result<String> {
     match key.to_string().as_str() {
-        "bytes" | "reachable_bytes" | "outstanding_bytes" | "kernel_bytes" | "mapped_bytes" => {
-            bytes(key, value).map(|bytes| bytes.to_string())
-        }
+        "bytes"
+        | "reachable_bytes"
+        | "outstanding_bytes"
+        | "kernel_bytes"
+        | "mapped_bytes"
+        | "bytes_per_iteration" => bytes(key, value).map(|bytes| bytes.to_string()),
         "blocks" | "reachable_blocks" => number(key, value, "blocks").map(|blocks| blocks.to_string()),
         "fds" => number(key, value, "descriptors").map(|descriptors| descriptors.to_string()),
         "ipc" => number(key, value, "objects").map(|objects| objects.to_string()),
         "children" => number(key, value, "child processes").map(|children| children.to_string()),
         "threads" => number(key, value, "threads").map(|threads| threads.to_string()),
+        "iterations" => match number(key, value, "iterations")? {
+            iterations @ 2..=MOST_ITERATIONS => Ok(iterations.to_string()),
+            _ => Err(Error::new_spanned(
+                value,
+                format!("`iterations` is a number from 2 to {MOST_ITERATIONS}"),
+            )),
+        },
+        "warmup" => number(key, value, "iterations").map(|iterations| iterations.to_string()),
         "ignore" => reason(value),
         _ => Err(Error::new(key.span(), format!("unknown argument `{key}`; {KEYS}"))),
     }
@@ -161,5 +196,24 @@ mod tests {
         assert_eq!(messages[0], "a limit cannot be negative");
         assert!(messages[1].starts_with("unknown argument `bites`"), "{}", messages[1]);
         assert_eq!(messages[2..], ["`blocks` is a whole number of blocks", "`blocks` is given twice"]);
+    }
+
+    #[test]
+    fn iterations_are_said_and_some_are_judged() {
+        let lines = "iterations=20\nwarmup=3\nbytes_per_iteration=1024\n";
+        let given = quote!(iterations = 20, warmup = 3, bytes_per_iteration = "1 KiB");
+        assert_eq!(parse(given).unwrap(), lines);
+        for (given, message) in [
+            (quote!(warmup = 3), "`warmup` needs `iterations`: how often the body is run"),
+            (
+                quote!(bytes_per_iteration = 0, bytes = 0),
+                "`bytes_per_iteration` needs `iterations`: how often the body is run",
+            ),
+            (quote!(iterations = 3, warmup = 3), "`warmup` leaves none of 3 iterations to be judged"),
+            (quote!(iterations = 1), "`iterations` is a number from 2 to 1000"),
+            (quote!(iterations = 1001), "`iterations` is a number from 2 to 1000"),
+        ] {
+            assert_eq!(parse(given).unwrap_err().to_string(), message);
+        }
     }
 }

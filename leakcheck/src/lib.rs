@@ -51,10 +51,31 @@ pub use scope::{Entered, Handle, Scope, scope};
 /// | `children` | child processes left running or not waited for | number |
 /// | `threads` | threads left running | number |
 /// | `mapped_bytes` | bytes left mapped | number or size |
+/// | `iterations` | nothing: the body is run so often in one process, to see what each iteration adds | number from 2 to 1000 |
+/// | `warmup` | nothing: the first iterations, which are not judged (default: 3, where there are more) | number |
+/// | `bytes_per_iteration` | bytes, still reachable ones included, that each judged iteration adds on average (default: 0) | number or size |
 /// | `ignore` | nothing: leaks are reported, but do not count | the reason, one line |
 ///
 /// A number is an integer literal without suffix. A size is a string with a whole number and one of the
 /// units `B`, `kB` (or `KB`), `MB`, `GB` (powers of 1000), `KiB`, `MiB`, `GiB` (powers of 1024): `"4 KiB"`.
+///
+/// # Growth
+///
+/// Still reachable memory is no leak by itself: a cache is meant to stay. What grows each time the test runs is one, though.
+/// With `iterations` the tool runs the body again and again in the same process, and judges what each iteration adds to what is
+/// alive after it:
+///
+/// ```
+/// # use leakcheck::leak_budget;
+/// #[test]
+/// #[leak_budget(iterations = 20, warmup = 3, bytes_per_iteration = 0)]
+/// fn looks_up() {}
+/// ```
+///
+/// A cache that is filled in the first three iterations passes; one more box of 24 bytes each time fails with `grows by 24 B per
+/// iteration`, and a vector that gets longer with `grows in steps`. The other limits are for all that the iterations leave
+/// together. Under plain `cargo test` the body runs once. A body that panics is not run again, nor is one that has failed;
+/// then it is not known what it adds, and the test is *incomplete*.
 ///
 /// The attribute may stand above or below `#[test]`, `#[tokio::test]`, `#[should_panic]` and the like. It leaves
 /// the function as it is. In test builds for Linux it puts a static with the limits into the section

@@ -110,6 +110,9 @@ pub struct Test {
     /// What is left in the kernel.
     #[serde(default)]
     pub kernel: Kernel,
+    /// What its body has added each time it was run; none where that was once.
+    #[serde(default)]
+    pub growth: Option<Growth>,
     /// What is left in its temporary directory; none where it had none.
     #[serde(default)]
     pub temporary_files: Option<Files>,
@@ -133,6 +136,30 @@ pub struct Accepted {
 pub struct Scope {
     /// Its name.
     pub name: String,
+}
+
+/// What a test's body has added each time it was run.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Growth {
+    /// What was alive after each iteration.
+    pub bytes: Vec<u64>,
+    /// The same in blocks.
+    pub blocks: Vec<u64>,
+    /// Open descriptors after each.
+    pub descriptors: Vec<u64>,
+    /// Where that was allocated which has grown.
+    pub grown: Vec<Grown>,
+    /// Why there are fewer iterations than were asked for.
+    pub ended: Option<String>,
+}
+
+/// What one call stack has allocated.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Grown {
+    /// What was alive of it after each iteration.
+    pub bytes: Vec<u64>,
+    /// The user's own line.
+    pub site: Option<Site>,
 }
 
 /// Counts over the attempts at a test.

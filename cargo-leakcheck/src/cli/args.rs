@@ -14,6 +14,7 @@ use super::other_args::{
 use super::select_args::SelectArgs;
 use super::values::{duration, jobs, table_size, tasks};
 use super::written_args::WrittenArgs;
+use crate::model::MAX_ITERATIONS;
 
 /// What `--help` says below the options.
 const AFTER_HELP: &str = "\
@@ -287,6 +288,9 @@ pub struct RunArgs {
     /// Do not look at mappings
     #[arg(long, conflicts_with = "mapped_bytes")]
     pub no_mappings: bool,
+    /// Run each test's body so often in its process, and judge what each iteration adds [default: once]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_ITERATIONS))]
+    pub growth: Option<u64>,
     #[command(flatten)]
     pub written: WrittenArgs,
     /// Annotations and a step summary for GitHub Actions [default: auto, where GITHUB_ACTIONS is true]

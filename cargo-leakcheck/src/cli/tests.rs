@@ -140,6 +140,7 @@ fn defaults() {
         children: None,
         threads: None,
         mapped_bytes: None,
+        growth: None,
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.color, Color::Auto);
@@ -167,6 +168,8 @@ fn own_options() {
         "4",
         "--mapped-bytes",
         "4096",
+        "--growth",
+        "20",
         "--json",
         "-",
         "--junit",
@@ -191,6 +194,7 @@ fn own_options() {
         children: Some(3),
         threads: Some(4),
         mapped_bytes: Some(4096),
+        growth: Some(20),
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.json.unwrap(), "-");

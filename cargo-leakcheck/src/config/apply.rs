@@ -61,6 +61,7 @@ pub fn judge(layer: &Layer, judge: &mut JudgeOptions) {
             (Key::Children, Value::Number(limit)) if by_option => judge.children = Some(*limit),
             (Key::Threads, Value::Number(limit)) if by_option => judge.threads = Some(*limit),
             (Key::MappedBytes, Value::Number(limit)) if by_option => judge.mapped_bytes = Some(*limit),
+            (Key::Growth, Value::Number(times)) => judge.growth = Some(*times),
             _ => {}
         }
     }
@@ -123,6 +124,8 @@ pub fn own(budget: &mut Budget, key: Key) -> Option<&mut Option<u64>> {
         Key::Children => &mut budget.children,
         Key::Threads => &mut budget.threads,
         Key::MappedBytes => &mut budget.mapped_bytes,
+        Key::Warmup => &mut budget.warmup,
+        Key::BytesPerIteration => &mut budget.bytes_per_iteration,
         _ => return None,
     })
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::model::MAX_ITERATIONS;
 use crate::options::{Count, Dependencies, MAX_ENTRIES, MAX_TASKS, Recorder, When};
 
 /// Something that can be set: a limit that a test is judged by, or a rule for how it is run and judged.
@@ -19,6 +20,8 @@ pub enum Key {
     Children,
     Threads,
     MappedBytes,
+    Warmup,
+    BytesPerIteration,
     Ignore,
     Count,
     CountFailed,
@@ -31,6 +34,7 @@ pub enum Key {
     NoFiles,
     NoChildren,
     NoMappings,
+    Growth,
     FollowChildren,
     FreeStacks,
     Timeout,
@@ -95,7 +99,7 @@ const TABLE: u64 = MAX_ENTRIES as u64;
 const TASKS: u64 = MAX_TASKS as u64;
 
 /// All keys, in the order in which they are explained.
-pub const KEYS: [Known; 42] = [
+pub const KEYS: [Known; 45] = [
     of_test(Key::Bytes, "bytes", Kind::Size, "0"),
     of_test(Key::Blocks, "blocks", Kind::Number, "no limit"),
     of_test(Key::ReachableBytes, "reachable-bytes", Kind::Size, "no limit"),
@@ -107,6 +111,8 @@ pub const KEYS: [Known; 42] = [
     of_test(Key::Children, "children", Kind::Number, "0; no limit for whole programs"),
     of_test(Key::Threads, "threads", Kind::Number, "no limit"),
     of_test(Key::MappedBytes, "mapped-bytes", Kind::Size, "no limit"),
+    of_test(Key::Warmup, "warmup", Kind::Number, "3"),
+    of_test(Key::BytesPerIteration, "bytes-per-iteration", Kind::Size, "0"),
     of_test(Key::Ignore, "ignore", Kind::Reason, "judged"),
     of_test(Key::Count, "count", Kind::Count, "\"lost\""),
     of_test(Key::CountFailed, "count-failed", Kind::Switch, "false"),
@@ -119,6 +125,7 @@ pub const KEYS: [Known; 42] = [
     of_test(Key::NoFiles, "no-files", Kind::Switch, "false"),
     of_test(Key::NoChildren, "no-children", Kind::Switch, "false"),
     of_test(Key::NoMappings, "no-mappings", Kind::Switch, "false"),
+    of_test(Key::Growth, "growth", Kind::Positive(MAX_ITERATIONS), "once"),
     of_test(Key::FollowChildren, "follow-children", Kind::Switch, "false"),
     of_test(Key::FreeStacks, "free-stacks", Kind::Switch, "false"),
     of_test(Key::Timeout, "timeout", Kind::Time, "none"),

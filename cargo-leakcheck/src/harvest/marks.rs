@@ -59,6 +59,11 @@ impl Log {
         Some(Self { reader, entries, lost: count - held })
     }
 
+    /// Where its entries are.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.entries.iter().copied().filter(|address| *address != 0)
+    }
+
     /// What it says of blocks, which ascend. `threads` says which thread has allocated what is at an address. Entries are nobody's
     /// blocks from then on.
     pub fn marks(&self, blocks: &mut Blocks, threads: &HashMap<u64, u32>) -> (Marks, Option<Loss>) {

@@ -6,6 +6,7 @@ mod arena;
 mod contents;
 mod descriptor;
 mod files;
+mod growth;
 mod ipc;
 mod layout;
 mod ledger;
@@ -21,6 +22,7 @@ mod stacks;
 mod statics;
 mod totals;
 
+pub use growth::alive;
 pub use left::{end_children, is_settled};
 pub use proc::{is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
 
@@ -139,7 +141,7 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let interrupted: Vec<_> = threads.held.iter().filter_map(|thread| thread.interrupted).collect();
     let heap = process.libraries.as_ref().map_or(Heap::Glibc, |libraries| libraries.heap);
     let log = marks::Log::read(process, reader);
-    let recorded = records.read(process.canary, &interrupted, heap, log.is_some());
+    let mut recorded = records.read(process.canary, &interrupted, heap, log.is_some());
     snapshot.losses.extend(records.losses());
     snapshot.losses.extend(recorded.losses());
     if process.canary.is_some() && !recorded.has_canary {
@@ -154,10 +156,16 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
         .then(|| left::Found::of(steering, process, &threads, &counters, &mut snapshot.losses));
     let totals = totals::of(steering, process, &counters);
     let mapped = mapped::Found::of(steering, process, &counters, &mut snapshot.losses);
-    let no_stacks = ipc.is_none() && mapped.is_none() && left.as_ref().is_none_or(left::Found::has_no_stacks);
+    let growth = process.repeated.as_ref().map(|repeated| growth::of(repeated, &mut recorded.keys));
+    let no_growth = growth.as_ref().is_none_or(|growth| growth.grown.is_empty());
+    let no_stacks = no_growth
+        && ipc.is_none()
+        && mapped.is_none()
+        && left.as_ref().is_none_or(left::Found::has_no_stacks);
     if nothing && opened.is_none() && no_stacks {
         snapshot.left = left.map(left::Found::plain).unwrap_or_default();
         snapshot.left.totals = totals;
+        snapshot.left.growth = growth;
         return snapshot;
     }
     match mappings(reader) {
@@ -186,6 +194,10 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     }
     snapshot.left.totals = totals;
     drop(places);
+    snapshot.left.growth = growth.map(|mut growth| {
+        growth.grown.iter_mut().for_each(|it| it.stack = it.stack.and_then(|key| indices[key]));
+        growth
+    });
     snapshot.bad_frees = recorded.bad_frees;
     for free in &mut snapshot.bad_frees {
         free.stack = free.stack.and_then(|key| indices[key]);

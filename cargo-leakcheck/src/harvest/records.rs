@@ -76,6 +76,29 @@ impl<'a> Records<'a> {
         recorded
     }
 
+    /// Calls `found` with the address, the key of the call stack and the size of each block of the window that is allocated now.
+    pub fn alive(&self, mut found: impl FnMut(u64, u64, u64)) {
+        const ALIVE: u64 = block::FLAG_LIVE | block::FLAG_WINDOW;
+        let mut add = |address: u64, record: &BlockRecord| {
+            if record[block::FLAGS] & ALIVE == ALIVE {
+                found(address, record[block::STACK], record[block::SIZE]);
+            }
+        };
+        match self {
+            Self::Kernel { counters, .. } if counters[process::WINDOW_LIVE] == 0 => {}
+            Self::Kernel { kernel, pid, counters } => {
+                let addresses = kernel.addresses(*pid, counters).into_iter();
+                let blocks = addresses.filter_map(|address| Some((address, kernel.block(*pid, address)?)));
+                blocks.for_each(|(address, record)| add(address, &record));
+            }
+            Self::Ledger(ledger) => ledger.entries(|entry| {
+                if let Entry::Block(address, record) = entry {
+                    add(address, &record);
+                }
+            }),
+        }
+    }
+
     /// The return addresses of a call stack, innermost first.
     pub fn stack(&self, key: u64) -> Option<Vec<u64>> {
         match self {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::judge;
 use crate::model::{
-    Acceptance, Accepted, Budget, By, Counting, Finding, FindingKind, Frame, Item, Leak, Limited, Outcome,
-    PlannedTest, Seen, Verdict,
+    Acceptance, Accepted, Budget, By, Counting, Finding, FindingKind, Frame, Item, Leak, Left, Limited,
+    Outcome, PlannedTest, Seen, Verdict,
 };
 use crate::options::{Count, Dependencies, JudgeOptions};
 
@@ -61,6 +61,9 @@ pub(super) fn findings(
 pub fn failing(test: &PlannedTest, outcome: &Outcome, seen: &Seen, by_rules: &Acceptance) -> Vec<Leak> {
     let options = test.judging();
     let all = options.count == Count::Outstanding || test.budget.outstanding_bytes.is_some();
+    // Growth is nothing that a test has left: whatever of that is accepted, it fails by its growth.
+    let budget = Budget { iterations: None, ..test.budget.clone() };
+    let seen = &Seen { left: Left { growth: None, ..seen.left.clone() }, ..seen.clone() };
     // What one limit is for is one.
     let group = |leak| match leak {
         Leak::Memory(FindingKind::IndirectlyLost | FindingKind::PossiblyLost) => LOST,
@@ -75,7 +78,7 @@ pub fn failing(test: &PlannedTest, outcome: &Outcome, seen: &Seen, by_rules: &Ac
             }
             acceptance
         };
-        let judged = judge(&test.budget, outcome, test.should_panic, seen.clone(), &options, &accepted);
+        let judged = judge(&budget, outcome, test.should_panic, seen.clone(), &options, &accepted);
         matches!(judged.verdict, Verdict::Leaks(_))
     };
     let there: BTreeSet<Leak> = seen.items().map(|(_, leak, _)| leak).collect();

@@ -1,5 +1,6 @@
 //! Limits for what was left in the kernel.
 
+use super::growth;
 use crate::model::{Acceptance, Budget, Counting, Frame, Item, Left, Measure, count};
 use crate::options::JudgeOptions;
 
@@ -11,7 +12,7 @@ pub(super) fn exceeded(
     acceptance: &Acceptance,
     options: &JudgeOptions,
 ) -> impl Iterator<Item = String> {
-    let Left { descriptors, ipc, children, threads, timers: _, totals: _, mappings } = left;
+    let Left { descriptors, ipc, children, threads, timers: _, totals: _, mappings, growth } = left;
     let counted = |item: Item, bytes: u64, blocks: u64| acceptance.counting(item, Measure { bytes, blocks });
     let open = descriptors.iter().enumerate().filter(|(_, descriptor)| !descriptor.once);
     let open = open.map(|(place, it)| counted(Item::Descriptor(place), 0, it.numbers.len() as u64));
@@ -51,6 +52,7 @@ pub(super) fn exceeded(
             "left running",
         ),
         over_bytes(budget.mapped_bytes.or(options.mapped_bytes)),
+        growth.as_ref().filter(|growth| growth.is_whole()).and_then(|it| growth::exceeded(budget, it)),
     ];
     reasons.into_iter().flatten()
 }

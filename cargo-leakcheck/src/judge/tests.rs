@@ -28,6 +28,7 @@ const OPTIONS: JudgeOptions = JudgeOptions {
     children: Some(0),
     threads: None,
     mapped_bytes: None,
+    growth: None,
 };
 const OUTSTANDING: JudgeOptions = JudgeOptions { count: Count::Outstanding, ..OPTIONS };
 

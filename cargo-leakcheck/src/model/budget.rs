@@ -24,6 +24,12 @@ pub struct Budget {
     pub threads: Option<u64>,
     /// Bytes left mapped.
     pub mapped_bytes: Option<u64>,
+    /// How often the body is run in one process.
+    pub iterations: Option<u64>,
+    /// How many of these are not judged.
+    pub warmup: Option<u64>,
+    /// Bytes that each of the others may add to what is alive, on average; 0 where that is not said.
+    pub bytes_per_iteration: Option<u64>,
     /// Why this test's leaks are reported but not judged.
     pub ignore: Option<String>,
 }

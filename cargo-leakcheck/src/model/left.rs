@@ -1,6 +1,6 @@
-use super::{Descriptor, IpcObject, KernelTotals, LeftMapping};
+use super::{Descriptor, Growth, IpcObject, KernelTotals, LeftMapping};
 
-/// What a test has left in the kernel at its end. `S` is a call stack, as in [`Finding`](super::Finding).
+/// What a test has left at its end besides blocks, in the kernel; and what it has added while it was run again and again. `S` is a call stack, as in [`Finding`](super::Finding).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left<S> {
     /// Descriptors left open, by their numbers.
@@ -17,6 +17,8 @@ pub struct Left<S> {
     pub mappings: Vec<LeftMapping<S>>,
     /// What the kernel has allocated for it; none where that was not asked for.
     pub totals: Option<KernelTotals>,
+    /// What its body has added each time; none where it was not to be run again.
+    pub growth: Option<Growth<S>>,
 }
 
 impl<S> Left<S> {
@@ -37,6 +39,7 @@ impl<S> Default for Left<S> {
             timers: Vec::new(),
             totals: None,
             mappings: Vec::new(),
+            growth: None,
         }
     }
 }

@@ -2,7 +2,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Budget, RecordedBy, TestBinary};
+use super::{Budget, Iterations, MAX_ITERATIONS, RecordedBy, TestBinary, WARMUP};
 use crate::options::{JudgeOptions, Policy, TraceOptions};
 
 /// How much time a second run has at least.
@@ -110,6 +110,14 @@ impl PlannedTest {
         let none = (self.window == Window::TestBody).then_some(0);
         let judge = self.judge;
         JudgeOptions { fds: judge.fds.or(none), children: judge.children.or(none), ..judge }
+    }
+
+    /// How often its body is to be run in its process; none for once, as ever.
+    pub fn iterations(&self) -> Option<Iterations> {
+        let total = self.budget.iterations.or(self.judge.growth).filter(|total| *total > 1)?;
+        let total = total.min(MAX_ITERATIONS);
+        let warmup = self.budget.warmup.unwrap_or(WARMUP).min(total - 1);
+        Some(Iterations { total, warmup, by_test: self.budget.iterations.is_some() })
     }
 
     /// Whether a second run of it is worth its time, by how the first one has ended: its verdict counts then, and it is no

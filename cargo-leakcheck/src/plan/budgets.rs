@@ -123,6 +123,9 @@ fn parse_text(text: &str) -> Result<(&str, Budget), String> {
                 "children" => &mut budget.children,
                 "threads" => &mut budget.threads,
                 "mapped_bytes" => &mut budget.mapped_bytes,
+                "iterations" => &mut budget.iterations,
+                "warmup" => &mut budget.warmup,
+                "bytes_per_iteration" => &mut budget.bytes_per_iteration,
                 _ => return Err(format!("unknown limit {key:?} for `{name}`")),
             };
             set(limit, value.parse::<u64>().map_err(|error| format!("{line:?} of `{name}`: {error}"))?)
@@ -169,7 +172,7 @@ mod tests {
             record("krate::a::b\nbytes=0\nblocks=1\nreachable_bytes=2\nreachable_blocks=3\n").as_slice(),
             &record("krate::top\noutstanding_bytes=18446744073709551615\nignore=a=b, ünïcode\n"),
             &[0; 7],
-            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\nchildren=8\nthreads=9\nkernel_bytes=10\nmapped_bytes=11\n"),
+            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\nchildren=8\nthreads=9\nkernel_bytes=10\nmapped_bytes=11\niterations=20\nwarmup=3\nbytes_per_iteration=12\n"),
             &[0; 9],
         ]
         .concat();
@@ -193,6 +196,9 @@ mod tests {
             children: Some(8),
             threads: Some(9),
             mapped_bytes: Some(11),
+            iterations: Some(20),
+            warmup: Some(3),
+            bytes_per_iteration: Some(12),
             ..Budget::default()
         };
         let expected = [("a::b", limits), ("top", ignored), ("r#mod::r#type", raw)];

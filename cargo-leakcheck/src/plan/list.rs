@@ -36,6 +36,9 @@ fn budget(budget: &Budget) -> String {
         children,
         threads,
         mapped_bytes,
+        iterations,
+        warmup,
+        bytes_per_iteration,
         ignore,
     } = budget;
     let limits = [
@@ -50,6 +53,9 @@ fn budget(budget: &Budget) -> String {
         ("children", children),
         ("threads", threads),
         ("mapped_bytes", mapped_bytes),
+        ("iterations", iterations),
+        ("warmup", warmup),
+        ("bytes_per_iteration", bytes_per_iteration),
     ];
     let mut words: Vec<_> =
         limits.iter().filter_map(|(name, limit)| limit.map(|limit| format!("{name}={limit}"))).collect();

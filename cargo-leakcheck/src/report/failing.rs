@@ -1,15 +1,15 @@
 //! Everything of a test that can fail it, as formats list it that show places in the user's sources.
 
 use super::{View, descriptors, findings, text};
-use crate::judge;
+use crate::judge::{self, growth};
 use crate::model::{CheckedTest, FindingKind, Frame, Item, Measure};
 
 /// What a test has left, or done wrong, at one place.
 pub(super) struct Failing<'a> {
     pub what: What,
-    /// By which it may be accepted.
-    pub item: Item,
-    /// Of what is no memory, each is a block.
+    /// By which it may be accepted; none where it cannot be.
+    pub item: Option<Item>,
+    /// Of what is no memory, each is a block; of growth each iteration is.
     pub measure: Measure,
     pub stack: Option<&'a Vec<Frame>>,
     /// For which type the blocks were allocated, where that is known.
@@ -26,10 +26,11 @@ pub(super) enum What {
     Process,
     Thread,
     Mapping,
+    Growth,
 }
 
 impl What {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Blocks(FindingKind::DefinitelyLost),
         Self::Blocks(FindingKind::IndirectlyLost),
         Self::Blocks(FindingKind::PossiblyLost),
@@ -41,6 +42,7 @@ impl What {
         Self::Process,
         Self::Thread,
         Self::Mapping,
+        Self::Growth,
     ];
 
     /// In words.
@@ -52,6 +54,7 @@ impl What {
             Self::Process => "process left",
             Self::Thread => "thread left running",
             Self::Mapping => "memory left mapped",
+            Self::Growth => "growth",
         }
     }
 
@@ -59,7 +62,7 @@ impl What {
     pub fn is_memory(self) -> bool {
         match self {
             Self::Blocks(kind) => !matches!(kind, FindingKind::DoubleFree | FindingKind::UnknownFree),
-            Self::Mapping => true,
+            Self::Mapping | Self::Growth => true,
             Self::Descriptor | Self::Ipc | Self::Process | Self::Thread => false,
         }
     }
@@ -68,6 +71,7 @@ impl What {
     pub fn amount(self, Measure { bytes, blocks }: Measure) -> String {
         match self {
             Self::Mapping => format!("{bytes} B left mapped in {}", text::count(blocks, "mapping")),
+            Self::Growth => format!("{bytes} B added in {}", text::count(blocks, "iteration")),
             _ if self.is_memory() => {
                 format!("{bytes} B {} in {}", self.name(), text::count(blocks, "block"))
             }
@@ -84,6 +88,7 @@ pub(super) fn failing<'a>(test: &'a CheckedTest, view: &View) -> Vec<Failing<'a>
     let view = View { full_stacks: false, ..view.clone() };
     let of = |what, item, stack: &'a Option<Vec<Frame>>, measure, which: &str| {
         let which = text::line(which.trim_end()).into_owned();
+        let item = Some(item);
         Failing { what, item, measure, stack: stack.as_ref(), type_name: None, which }
     };
     let mut all = Vec::new();
@@ -116,6 +121,16 @@ pub(super) fn failing<'a>(test: &'a CheckedTest, view: &View) -> Vec<Failing<'a>
             let which = format!("{} {}", it.kind, it.description);
             let measure = Measure { bytes: it.bytes, blocks: it.count };
             all.push(of(What::Mapping, Item::Mapping(place), &it.stack, measure, &which));
+        }
+    }
+    if let Some(growth) = left.growth.as_ref().filter(|it| it.is_whole())
+        && growth::exceeded(budget, growth).is_some()
+    {
+        for it in &growth.grown {
+            let (bytes, blocks) = growth::added(&it.bytes, growth.warmup);
+            let which = growth::pattern(&it.bytes, growth.warmup).to_string();
+            let (measure, stack) = (Measure { bytes, blocks }, it.stack.as_ref());
+            all.push(Failing { what: What::Growth, item: None, measure, stack, type_name: None, which });
         }
     }
     all

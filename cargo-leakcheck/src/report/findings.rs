@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use super::excerpt::Sources;
-use super::{View, accepted, chain, descriptors, ipc, left, mapped, owners, stack, text, totals};
+use super::{View, accepted, chain, descriptors, growth, ipc, left, mapped, owners, stack, text, totals};
 use crate::judge;
 use crate::model::{CheckedTest, Finding, FindingKind, Frame, Item, Limited, Measure};
 use crate::options::Count;
@@ -35,6 +35,7 @@ pub(super) fn render(test: &CheckedTest, view: &View, sources: &Sources, styled:
             text::measure(rest)
         ));
     }
+    parts.extend(growth::render(test, view));
     parts.extend(descriptors::render(test, view));
     parts.extend(ipc::render(test, view));
     parts.extend(left::render(test, view));

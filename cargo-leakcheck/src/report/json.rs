@@ -2,6 +2,7 @@
 
 mod accepted;
 mod chain;
+mod growth;
 mod kernel;
 mod limits;
 mod read;
@@ -116,6 +117,8 @@ pub(super) struct Test<'a> {
     bad_frees: u64,
     findings: Vec<Found<'a>>,
     kernel: Kernel<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    growth: Option<growth::Row<'a, StackFrame<'a>, Site<'a>>>,
     temporary_files: Option<&'a LeftFiles>,
     losses: Vec<Lost<'a>>,
     output: Written<'a>,
@@ -230,6 +233,7 @@ pub(super) fn test_with<'a>(checked: &'a CheckedTest, view: &'a View, findings: 
         bad_frees: memory.totals.bad_frees,
         findings,
         kernel: Kernel::of(memory, view),
+        growth: memory.left.growth.as_ref().map(|growth| growth::Row::of(growth, view)),
         temporary_files: memory.files.as_ref(),
         losses: memory
             .losses
@@ -311,6 +315,7 @@ pub fn kind(loss: &Loss) -> &str {
         Loss::KernelBytes => "kernel_bytes",
         Loss::Ipc { .. } | Loss::IpcCalls { .. } => "ipc",
         Loss::Mappings { .. } => "mappings",
+        Loss::Growth { .. } => "growth",
         Loss::Results { .. } => "results",
         Loss::Log { .. } => "log",
         Loss::NoCanary { .. } => "no_canary",

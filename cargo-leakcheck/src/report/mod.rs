@@ -11,6 +11,7 @@ mod files_left;
 mod findings;
 mod folded;
 mod github;
+mod growth;
 mod html;
 mod ipc;
 mod json;

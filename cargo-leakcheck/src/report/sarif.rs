@@ -122,7 +122,7 @@ fn rule(what: What) -> Value {
 
 fn result(test: &CheckedTest, it: &Failing<'_>, view: &View, sources: &Sources) -> Value {
     let acceptance = &test.memory.acceptance;
-    let accepted = acceptance.items.get(&it.item);
+    let accepted = it.item.and_then(|item| acceptance.items.get(&item));
     let is_accepted = accepted.is_some_and(|accepted| accepted.measure == it.measure);
     let fails = matches!(test.memory.verdict, Verdict::Leaks(_)) && test.memory.counts && !is_accepted;
     let which = if it.which.is_empty() { String::new() } else { format!(": {}", it.which) };

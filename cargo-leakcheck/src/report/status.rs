@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{View, accepted, descriptors, left, mapped, text};
+use super::{View, accepted, descriptors, growth, left, mapped, text};
 use crate::judge;
 use crate::model::{CheckedTest, Compared, FindingKind, Measure, Outcome, Verdict};
 
@@ -113,6 +113,7 @@ fn aside(test: &CheckedTest, view: &View) -> String {
     ]
     .into_iter()
     .flatten()
+    .chain(growth::aside(test))
     .chain(left::aside(test))
     .chain(mapped::aside(test, view))
     .collect();

@@ -36,7 +36,7 @@ struct Said {
 #[serde(tag = "event", rename_all = "kebab-case")]
 enum Event<'a> {
     RunStarted { format: &'static str, attempt: u32, tests: usize, binaries: usize },
-    TestListed { package: &'a str, binary: String, name: &'a str, budget: Limits<'a> },
+    TestListed { package: &'a str, binary: String, name: &'a str, budget: Box<Limits<'a>> },
     TestStarted { package: &'a str, binary: String, name: &'a str, attempt: u32 },
     TestFinished(Box<Test<'a>>),
     RunFinished(Box<Document<'a>>),
@@ -60,7 +60,7 @@ impl Stream {
             package: &test.binary.package,
             binary: test.binary.id(),
             name: test.name.as_str(),
-            budget: Limits::of(&test.budget),
+            budget: Box::new(Limits::of(&test.budget)),
         });
     }
 
@@ -160,7 +160,7 @@ mod tests {
         let leaking = testing::leaking("leaks");
         let run = testing::run(vec![leaking.clone()]);
         let (package, name, binary) = ("a", "leaks", || "a".to_owned());
-        let budget = || Limits::of(&leaking.test.budget);
+        let budget = || Box::new(Limits::of(&leaking.test.budget));
         let all = [
             Event::RunStarted { format: FORMAT, attempt: 2, tests: 3, binaries: 1 },
             Event::TestListed { package, binary: binary(), name, budget: budget() },

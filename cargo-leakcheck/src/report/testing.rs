@@ -7,8 +7,8 @@ use super::{Run, View};
 use crate::error::Exit;
 use crate::model::{Acceptance, OwnCode};
 use crate::model::{
-    Budget, CheckedTest, Finding, FindingKind, Frame, Judged, Left, Measure, Outcome, Output, PlannedTest,
-    RecordedBy, Stdio, Steered, TargetKind, TestBinary, TestName, Totals, Verdict, Window,
+    Budget, CheckedTest, Finding, FindingKind, Frame, Grown, Growth, Judged, Left, Measure, Outcome, Output,
+    PlannedTest, RecordedBy, Stdio, Steered, TargetKind, TestBinary, TestName, Totals, Verdict, Window,
 };
 use crate::model::{Covered, NotChecked, Target};
 use crate::options::{Count, Recorder};
@@ -95,6 +95,18 @@ pub fn finding(kind: FindingKind, bytes: u64) -> Finding<Vec<Frame>> {
         process: None,
         origin: crate::model::Origin::default(),
         in_code: crate::model::InCode::default(),
+    }
+}
+
+/// One call stack, of which so many bytes are alive after each iteration; the first is not judged.
+pub fn growth(bytes: &[u64]) -> Growth<Vec<Frame>> {
+    Growth {
+        iterations: bytes.len() as u64,
+        warmup: 1,
+        alive: bytes.iter().map(|bytes| Measure { bytes: *bytes, blocks: 1 }).collect(),
+        descriptors: vec![3; bytes.len()],
+        grown: vec![Grown { bytes: bytes.to_vec(), stack: finding(FindingKind::StillReachable, 1).stack }],
+        ended: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Symbolizer, THE_ALLOCATOR, family};
-use crate::model::{Descriptor, Frame, IpcObject, Left, LeftChild, LeftMapping, LeftThread};
+use crate::model::{Descriptor, Frame, Grown, Growth, IpcObject, Left, LeftChild, LeftMapping, LeftThread};
 use crate::snapshot::Snapshot;
 
 /// Where std calls the closure of a thread.
@@ -23,7 +23,8 @@ impl Symbolizer {
             let stack = snapshot.stacks.get(stack?)?;
             Some(self.frames(&snapshot.mappings, stack, &mut by_address))
         };
-        let Left { descriptors, ipc, children, threads, timers, totals, mappings } = snapshot.left.clone();
+        let Left { descriptors, ipc, children, threads, timers, totals, mappings, growth } =
+            snapshot.left.clone();
         let descriptors = descriptors.into_iter().map(|descriptor| {
             let Descriptor { numbers, kind, description, call, held_by, once, bytes, stack } = descriptor;
             Descriptor { numbers, kind, description, call, held_by, once, bytes, stack: explain(stack) }
@@ -49,11 +50,17 @@ impl Symbolizer {
             let stack = explain(stack);
             LeftMapping { kind, description, call, count, bytes, address, once, stack }
         });
+        let mappings: Vec<_> = mappings.collect();
+        let growth = growth.map(|Growth { iterations, warmup, alive, descriptors, grown, ended }| {
+            let grown =
+                grown.into_iter().map(|Grown { bytes, stack }| Grown { bytes, stack: explain(stack) });
+            Growth { iterations, warmup, alive, descriptors, grown: grown.collect(), ended }
+        });
         let is_users = |mapping: &LeftMapping<Vec<Frame>>| mapping.stack.as_deref().is_none_or(is_own_call);
-        let mappings = mappings.filter(is_users).collect();
+        let mappings = mappings.into_iter().filter(is_users).collect();
         let is_left = |thread: &LeftThread<Vec<Frame>>| thread.now.as_deref().is_none_or(is_at_work);
         let threads = threads.into_iter().filter(is_left).collect();
-        Left { descriptors, ipc, children, threads, timers, totals, mappings }
+        Left { descriptors, ipc, children, threads, timers, totals, mappings, growth }
     }
 }
 

@@ -73,6 +73,10 @@ struct Followed {
 pub enum Hit {
     /// It is about to unload a module.
     Unload,
+    /// It enters a test body.
+    Enter,
+    /// It has returned from there.
+    Return,
     /// Something that has been dealt with.
     Other,
 }
@@ -173,6 +177,11 @@ impl Breakpoints {
         steered.bypass = Some(Bypass::new(mappings));
     }
 
+    /// Where test bodies are entered in a process.
+    pub fn entries(&self, pid: Pid) -> Vec<u64> {
+        self.processes.get(&pid).map(|steered| steered.places.entries.clone()).unwrap_or_default()
+    }
+
     /// Looks for libraries whose calls of the allocator the ledger does not see, before one is unloaded
     /// and at the end. `reader` is a thread that is stopped.
     ///
@@ -237,6 +246,7 @@ impl Breakpoints {
         }
         let (record, sp) = (&mut followed.record, registers.rsp);
         let body = record[thread::BODY_SP];
+        let mut hit = Hit::Other;
         if Some(registers.rip) == steered.places.exit {
             note_exit(record, registers);
         } else if Some(registers.rip) == steered.places.unload {
@@ -256,12 +266,16 @@ impl Breakpoints {
             }
             steered.counters[process::BODIES] += 1;
             self.window.set(id.as_raw() as usize, true);
+            hit = Hit::Enter;
         } else if is_end(registers, followed.back, body) {
             record[thread::BODY_SP] = 0;
             record[thread::IN_WINDOW] = 0;
             self.window.set(id.as_raw() as usize, false);
+            if registers.rip == followed.back {
+                hit = Hit::Return;
+            }
         }
-        self.arm(owner, id).map(|()| Some(Hit::Other))
+        self.arm(owner, id).map(|()| Some(hit))
     }
 }
 

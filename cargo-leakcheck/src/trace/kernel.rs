@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use aya::maps::{Array, Map, MapData, MapError};
-use camino::Utf8Path;
-use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, bad_free, block, process, stack, thread};
+use camino::{Utf8Path, Utf8PathBuf};
+use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, bad_free, block, process, site, stack, thread};
 use leakcheck_preload::layout::{WINDOW_BYTES, WINDOW_MAGIC};
 use nix::unistd::Pid;
 
@@ -46,6 +46,8 @@ pub struct Kernel {
     log: Table<[u32; 2], [u64; LOG_PAGE_WORDS]>,
     pub(super) accounts: Accounts,
     rows: RefCell<Rows>,
+    /// libtest's entries into test bodies, by the paths of their files.
+    bodies: StdHashMap<Utf8PathBuf, Vec<Site>>,
     /// Which threads are in the window, for the ledger.
     window: SharedBits,
     window_fd: Arc<OwnedFd>,
@@ -88,6 +90,7 @@ impl Kernel {
             links,
             accounts,
             rows: RefCell::default(),
+            bodies: StdHashMap::new(),
             threads: Table::take(&mut tables, "THREADS")?,
             processes: Table::take(&mut tables, "PROCESSES")?,
             blocks: Table::take(&mut tables, "BLOCKS")?,
@@ -119,6 +122,9 @@ impl Kernel {
             source,
         })?;
         let path = probed.path();
+        let entries = sites.iter().filter(|site| site.cookie == site::BODY_ENTER).copied();
+        let name = file.canonicalize_utf8().unwrap_or_else(|_| file.to_owned());
+        self.bodies.entry(name).or_default().extend(entries);
         for (name, wanted, at_return) in [
             ("allocate", Program::Allocate, false),
             ("allocated", Program::Allocate, true),
@@ -147,6 +153,18 @@ impl Kernel {
             self.links.push(link);
         }
         Ok(())
+    }
+
+    /// libtest's entries into test bodies, by the paths of files as mappings have them.
+    pub fn bodies(&self) -> &StdHashMap<Utf8PathBuf, Vec<Site>> {
+        &self.bodies
+    }
+
+    /// Has a process stop where it enters its first test body.
+    pub fn stop_in_body(&mut self, pid: Pid) -> Result<(), MapError> {
+        let mut counters = self.process(pid)?;
+        counters[process::LISTED] = 1;
+        self.processes.insert(key(pid), &counters)
     }
 
     /// Starts to follow a process by its first thread; `layers` says that functions of several allocators are

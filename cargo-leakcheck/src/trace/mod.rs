@@ -13,6 +13,7 @@ mod created;
 mod entry;
 mod files;
 mod follow;
+mod growth;
 mod image;
 mod inlined;
 mod inspect;
@@ -50,6 +51,7 @@ mod weigh;
 
 pub(crate) use created::DIRECTORY as SHARED_FILES;
 pub(crate) use files::{FileRecord, Files, OpenFile};
+pub(crate) use growth::{Alive, Repeated};
 pub(crate) use ipc::IpcCall;
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use libraries::Heap;

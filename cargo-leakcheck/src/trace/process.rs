@@ -8,6 +8,7 @@ use nix::libc::user_regs_struct as Registers;
 use nix::unistd::Pid;
 
 use super::files::OpenFile;
+use super::growth::Repeated;
 use super::ledger::Ledger;
 use super::libraries::{Coverage, Libraries};
 use super::steering::Sees;
@@ -130,6 +131,8 @@ pub struct Process {
     pub exited: Option<Instant>,
     /// When it was looked last, what it leaves running was not about to change.
     pub settled: bool,
+    /// Its test's body is run more than once.
+    pub repeated: Option<Repeated>,
     /// What is looked for at its exit.
     pub wanted: Wanted,
     /// What could not be seen.
@@ -199,6 +202,7 @@ impl Process {
             log: None,
             exited: None,
             settled: false,
+            repeated: None,
             wanted: Wanted::NOTHING,
             losses: uncovered.map(|reason| Loss::Allocator { reason }).into_iter().collect(),
             snapshot: None,

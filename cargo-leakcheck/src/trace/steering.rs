@@ -12,7 +12,9 @@ use nix::unistd::Pid;
 
 use super::breakpoints::{Breakpoints, Hit};
 use super::created::now_ns;
+use super::growth;
 use super::kernel::{Kernel, ProcessRecord, ThreadRecord};
+use super::places::Places;
 use super::process::Process;
 use super::rows::Rows;
 use super::sites::Site;
@@ -148,6 +150,33 @@ impl Steering {
         }
     }
 
+    /// Has a process stop where it enters its first test body, whatever else needs that.
+    pub fn stop_in_body(&mut self, pid: Pid) -> Refused<()> {
+        match self {
+            Self::Kernel(kernel) => kernel.stop_in_body(pid).map_err(|error| error.to_string()),
+            Self::Tracer(_) => Ok(()),
+        }
+    }
+
+    /// Where test bodies are entered in a process with these mappings.
+    pub fn entries(&self, pid: Pid, mappings: &[Mapping]) -> Vec<u64> {
+        match self {
+            Self::Kernel(kernel) => Places::of(kernel.bodies(), mappings).entries,
+            Self::Tracer(breakpoints) => breakpoints.entries(pid),
+        }
+    }
+
+    /// A stopped thread is sent to the entry of its test body, with this stack pointer. The kernel side sees it come there.
+    pub fn enter(&mut self, thread: Pid, sp: u64) -> Refused<()> {
+        if let Self::Tracer(breakpoints) = self {
+            let mut record = breakpoints.thread(thread).ok_or("the thread is not followed")?;
+            record[thread_words::BODY_SP] = sp;
+            record[thread_words::IN_WINDOW] = 1;
+            breakpoints.set_thread(thread, &record);
+        }
+        Ok(())
+    }
+
     /// The record of a thread.
     pub fn thread(&self, thread: Pid) -> Refused<ThreadRecord> {
         match self {
@@ -200,14 +229,16 @@ impl Steering {
 
     /// Handles a trap; whether it was one of steering's own.
     pub fn trapped(&mut self, process: &mut Process, thread: Pid) -> bool {
-        let Self::Tracer(breakpoints) = self else { return false };
         if !sys::is_breakpoint(thread) {
             return false;
         }
+        let Self::Tracer(breakpoints) = self else { return growth::returned(self, process, thread) };
         let Ok(registers) = getregs(thread) else { return false };
         match breakpoints.hit(process.pid, thread, &registers) {
             Ok(None) => return false,
             Ok(Some(Hit::Unload)) => self.unloading(process, thread),
+            Ok(Some(Hit::Enter)) => growth::entered(self, process, thread),
+            Ok(Some(Hit::Return)) => drop(growth::returned(self, process, thread)),
             Ok(Some(Hit::Other)) => {}
             Err(reason) => process.losses.push(Loss::Breakpoints { reason }),
         }
@@ -221,6 +252,7 @@ impl Steering {
         let has_begun = process.window != Window::TestBody || process.begun_ns.is_some();
         if !has_begun && is_in_body() && is_stopped(process.pid) {
             self.list(process);
+            growth::entered(self, process, thread);
         } else {
             self.unloading(process, thread);
         }

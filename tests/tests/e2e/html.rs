@@ -15,6 +15,7 @@ use crate::{NamedTrial, Outcome, documents};
 pub const TRIALS: &[NamedTrial] = &[
     ("html::findings_of_a_run", findings_of_a_run),
     ("html::tests_and_what_they_left", tests_and_what_they_left),
+    ("html::growth_of_a_test", growth_of_a_test),
     ("html::what_is_accepted_and_new", what_is_accepted_and_new),
     ("html::names_stay_text", names_stay_text),
     ("html::dark_and_light", dark_and_light),
@@ -149,6 +150,24 @@ fn findings_of_a_run(workshop: &Workshop) -> Outcome {
         }
     }
     in_order(browser)
+}
+
+/// The picture and the places of what grows, as on the terminal.
+fn growth_of_a_test(workshop: &Workshop) -> Outcome {
+    let (_desk, _, mut browser) = opened(workshop, "growth")?;
+    browser.write("2")?;
+    browser.write("/growing_vector")?;
+    browser.wait("document.querySelector('#detail h2')?.textContent === 'growing_vector'")?;
+    let shown = browser.text("document.getElementById('detail').innerText")?;
+    let picture = "▁▁▁▁▁▁▁▁▃▃▃▃▃▃▃▃▇▇▇▇ 256 B alive after 20 iterations · 3 of 20 to warm up";
+    for part in
+        ["grows in steps: 224 B in 3 of 17 iterations", picture, "256 B at the end", "growth/src/lib.rs:65"]
+    {
+        if !shown.contains(part) {
+            return Err(format!("`{part}` is not in {shown}"));
+        }
+    }
+    in_order(&mut browser)
 }
 
 /// Outcomes, what tests have written, descriptors, double frees.

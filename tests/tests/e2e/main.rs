@@ -22,6 +22,7 @@ mod documents;
 mod exec;
 mod fixtures;
 mod frees;
+mod growth;
 mod html;
 mod inside;
 mod install;
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         containers::TRIALS,
         doctor::TRIALS,
         frees::TRIALS,
+        growth::TRIALS,
         html::TRIALS,
         bad_input::TRIALS,
         descriptors::TRIALS,

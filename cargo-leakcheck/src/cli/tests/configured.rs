@@ -36,7 +36,16 @@ fn every_option_is_a_key_and_every_key_but_a_limit_of_blocks_is_an_option() {
         let is_key = keys.iter().any(|known| known.name == *flag);
         assert_ne!(is_key, NO_KEYS.contains(flag), "--{flag}");
     }
-    let limits = ["bytes", "blocks", "reachable-bytes", "reachable-blocks", "outstanding-bytes", "ignore"];
+    let limits = [
+        "warmup",
+        "bytes-per-iteration",
+        "bytes",
+        "blocks",
+        "reachable-bytes",
+        "reachable-blocks",
+        "outstanding-bytes",
+        "ignore",
+    ];
     for known in keys.iter().filter(|known| !limits.contains(&known.name)) {
         assert!(flags.contains(&known.name), "{}", known.name);
         let flag = format!("--{}", known.name);

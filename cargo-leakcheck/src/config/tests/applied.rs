@@ -69,6 +69,9 @@ fn every_limit_of_a_budget_has_a_key() {
         children,
         threads,
         mapped_bytes,
+        iterations,
+        warmup,
+        bytes_per_iteration,
         ignore,
     } = budget;
     let limits = [
@@ -83,8 +86,12 @@ fn every_limit_of_a_budget_has_a_key() {
         children,
         threads,
         mapped_bytes,
+        warmup,
+        bytes_per_iteration,
     ];
-    assert_eq!(limits, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11].map(Some));
+    // For how often its body is run a file has `growth`, which is no limit.
+    assert_eq!(iterations, None);
+    assert_eq!(limits, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13].map(Some));
     assert_eq!(ignore.as_deref(), Some("why"));
 }
 

@@ -1,7 +1,7 @@
 //! What is accepted does not count.
 
 use super::*;
-use crate::model::{Accepted, By, Compared, Hit, Item, LeftMapping};
+use crate::model::{Accepted, By, Compared, Growth, Hit, Item, LeftMapping};
 
 fn accepting(items: &[(Item, u64, u64)]) -> Acceptance {
     let accepted =
@@ -36,6 +36,30 @@ fn the_rest_is_compared_with_the_budget() {
     // The report has it all.
     let totals = judged(&Outcome::Passed, Left::default(), &accepting(&all)).totals;
     assert_eq!(totals.definitely_lost, Measure { bytes: 64, blocks: 3 });
+}
+
+/// What is within its limit is not what a test fails by that grows, and nobody need accept it.
+#[test]
+fn growth_fails_a_test_by_itself() {
+    let mut test = checked(Outcome::Passed, Verdict::Clean, true).test;
+    test.budget = Budget { bytes: Some(40), iterations: Some(3), ..none() };
+    let alive = [24, 48, 72].map(|bytes| Measure { bytes, blocks: 1 }).to_vec();
+    let growth = Some(Growth { iterations: 3, warmup: 1, alive, ..Growth::default() });
+    let mut seen = Seen {
+        findings: findings(&[(DefinitelyLost, 40, 1)]),
+        left: Left { growth, ..Left::default() },
+        ..Seen::default()
+    };
+    let failing = |seen: &Seen| failing(&test, &Outcome::Passed, seen, &Acceptance::default());
+    assert_eq!(failing(&seen), []);
+    let judged = judge(&test.budget, &Outcome::Passed, false, seen.clone(), &OPTIONS, &nothing);
+    let reason = "grows by 24 B per iteration (budget 0 B)".to_owned();
+    assert_eq!(judged.verdict, Verdict::Leaks(vec![reason]));
+    seen.findings[0].measure.bytes = 41;
+    assert_eq!(failing(&seen), [crate::model::Leak::Memory(DefinitelyLost)]);
+    // Iterations that are missing hide nothing of it.
+    seen.left.growth = None;
+    assert_eq!(failing(&seen), [crate::model::Leak::Memory(DefinitelyLost)]);
 }
 
 #[test]

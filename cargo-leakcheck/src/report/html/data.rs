@@ -137,6 +137,9 @@ impl<'a> Tables<'a> {
         for (index, thread) in left.threads.iter().enumerate() {
             shown["kernel"]["threads"][index]["now"] = self.stack(thread.now.as_ref());
         }
+        for (index, grown) in left.growth.iter().flat_map(|growth| &growth.grown).enumerate() {
+            shown["growth"]["grown"][index]["stack"] = self.stack(grown.stack.as_ref());
+        }
         let Status { word, detail, .. } = status(test, self.view);
         shown["status"] = json!({"word": word, "detail": detail});
         let Value::Object(mut shown) = shown else { return Map::new() };

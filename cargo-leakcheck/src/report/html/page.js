@@ -374,7 +374,7 @@ function stacks(title, stack, kind, unknown) {
 
 const TEST_KNOWN = ["package", "binary", "name", "outcome", "exit_code", "signal", "verdict", "reasons", "counts", "attempt", "attempts", "duration_ns",
   "recorder", "recorder_reason", "allocators", "budget", "definitely_lost", "indirectly_lost", "possibly_lost", "still_reachable", "bad_frees", "kernel",
-  "temporary_files", "losses", "output", "status", "accepted", "baseline", "rules", "first", "number", "lower", "classes"];
+  "growth", "temporary_files", "losses", "output", "status", "accepted", "baseline", "rules", "first", "number", "lower", "classes"];
 
 /** `3 known, 1 new`. */
 const compared = (of) => Object.entries(of).filter(([, value]) => value > 0).map(([name, value]) => `${number(value)} ${name}`).join(", ") || "nothing known";
@@ -423,6 +423,18 @@ const miniRow = (finding) => el("button", { class: "mini", type: "button", kind:
     el("b", {}, isFree(finding.kind) ? count(finding.blocks, "time") : `${number(finding.bytes)} B`), el("span", { class: "muted" }, KINDS[finding.kind]),
     finding.site && el("code", {}, at({ file: finding.site.file, line: finding.site.line }))));
 
+/** A bar for each iteration, from the least to the most; of many each is the last of some. */
+function sparkline(bytes) {
+  const low = Math.min(...bytes), range = Math.max(...bytes) - low || 1, columns = Math.min(bytes.length, 40);
+  const shown = Array.from({ length: columns }, (_, column) => bytes[Math.floor(((column + 1) * bytes.length) / columns) - 1]);
+  return shown.map((it) => "▁▂▃▄▅▆▇"[Math.floor(((it - low) * 6) / range)]).join("");
+}
+
+/** What the iterations of a test's body come to. */
+const growthOf = ({ bytes: alive, iterations, warmup, ended }) => [
+  alive.length > 0 && `${sparkline(alive)} ${number(alive.at(-1))} B alive after ${count(alive.length, "iteration")}`, `${number(warmup)} of ${number(iterations)} to warm up`, ended,
+].filter(Boolean).join(" · ");
+
 /** What a test has left in the kernel and in its temporary directory. */
 function left(test) {
   const kernel = test.kernel ?? {};
@@ -431,7 +443,9 @@ function left(test) {
   const of = (...parts) => parts.filter(Boolean).join(" · ");
   const size = (it) => it.bytes != null && bytes(it.bytes);
   const files = test.temporary_files;
+  const { growth } = test;
   return [
+    ...(growth ? [el("h3", {}, "Growth"), el("p", {}, growthOf(growth)), ...growth.grown.map((it) => card(of(sparkline(it.bytes), `${number(it.bytes.at(-1))} B at the end`), it))] : []),
     ...section("Descriptors left open", kernel.descriptors, (it) => of(`fd ${it.numbers.join(", ")}`, it.kind, it.description, it.call, size(it), it.held_by && `held by thread ${it.held_by}`, it.once && "kept by a one-time initializer")),
     ...section("IPC objects left behind", kernel.ipc, (it) => of(it.kind, it.name ?? `id ${it.id}`, it.call, size(it))),
     ...section("Processes left", kernel.children, (it) => of(`process ${it.id}`, it.command, it.state)),

@@ -30,6 +30,12 @@ pub struct Limits<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     mapped_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    iterations: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warmup: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_per_iteration: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ignore: Option<&'a str>,
 }
 
@@ -48,6 +54,9 @@ impl<'a> Limits<'a> {
             children,
             threads,
             mapped_bytes,
+            iterations,
+            warmup,
+            bytes_per_iteration,
             ignore,
         } = budget;
         Self {
@@ -62,6 +71,9 @@ impl<'a> Limits<'a> {
             children: *children,
             threads: *threads,
             mapped_bytes: *mapped_bytes,
+            iterations: *iterations,
+            warmup: *warmup,
+            bytes_per_iteration: *bytes_per_iteration,
             ignore: ignore.as_deref(),
         }
     }

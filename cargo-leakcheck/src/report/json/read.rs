@@ -18,9 +18,9 @@ use self::target::Row as TargetRow;
 use super::accepted::{Row, acceptance};
 use crate::error::Exit;
 use crate::model::{
-    Attempts, Budget, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, InCode, Judged, LeftFiles,
-    Measure, NotChecked, Origin, Outcome, Output, Owner, PlannedTest, RecordedBy, Scope, Stdio, Steered,
-    TestBinary, TestName, Totals, Verdict, Window, target_of_id,
+    Attempts, Budget, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, InCode, Judged, Left,
+    LeftFiles, Measure, NotChecked, Origin, Outcome, Output, Owner, PlannedTest, RecordedBy, Scope, Stdio,
+    Steered, TestBinary, TestName, Totals, Verdict, Window, target_of_id,
 };
 use crate::options::Recorder;
 use crate::report::Run;
@@ -123,6 +123,7 @@ struct Test {
     bad_frees: u64,
     findings: Vec<Found>,
     kernel: Kernel,
+    growth: Option<super::growth::Row<'static, Frame, Site>>,
     temporary_files: Option<LeftFiles>,
     losses: Vec<Lost>,
     output: Written,
@@ -170,7 +171,8 @@ impl Test {
     /// The files of all its sites.
     fn sites(&self) -> impl Iterator<Item = &String> {
         let findings = self.findings.iter().filter_map(|finding| finding.site.as_ref());
-        findings.chain(self.kernel.sites()).map(|Site { file }| file)
+        let growth = self.growth.iter().flat_map(super::growth::Row::sites);
+        findings.chain(self.kernel.sites()).chain(growth).map(|Site { file }| file)
     }
 }
 
@@ -230,7 +232,7 @@ fn test(read: Test, is_unit: bool) -> Result<CheckedTest, String> {
             still_reachable: read.still_reachable,
             bad_frees: read.bad_frees,
         },
-        left: read.kernel.into(),
+        left: Left { growth: read.growth.map(Into::into), ..read.kernel.into() },
         files: read.temporary_files,
         losses,
         acceptance: acceptance(read.accepted, read.baseline, read.rules),

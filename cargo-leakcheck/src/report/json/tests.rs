@@ -77,6 +77,7 @@ fn all() -> Vec<CheckedTest> {
         allocated_bytes: 384,
         allocated_objects: 2,
     };
+    open.memory.left.growth = Some(testing::growth(&[24, 48, 72]));
     open.memory.left.mappings = vec![LeftMapping {
         kind: "anonymous".into(),
         description: String::new(),

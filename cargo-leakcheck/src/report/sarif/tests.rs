@@ -41,6 +41,21 @@ fn a_leak_is_an_error_at_its_line() {
 }
 
 #[test]
+fn growth_is_an_error_where_it_comes_from() {
+    let mut test = testing::test("grows", Outcome::Passed, Verdict::Leaks(vec!["grows".into()]));
+    test.memory.left.growth = Some(testing::growth(&[24, 48, 72]));
+    let within = &mut test.clone();
+    within.test.budget.bytes_per_iteration = Some(24);
+    let document = document(vec![test, within.clone()]);
+    let results = document["runs"][0]["results"].as_array().unwrap();
+    let [result] = results.as_slice() else { panic!("{results:?}") };
+    assert_eq!((&result["ruleId"], &result["level"]), (&json!("growth"), &json!("error")));
+    let text = "48 B added in 2 iterations: by 24 B per iteration, in test a grows";
+    assert_eq!(result["message"]["text"], text);
+    assert_eq!(result["locations"][0]["physicalLocation"]["region"]["startLine"], 12);
+}
+
+#[test]
 fn what_does_not_count_is_a_note() {
     let mut within = testing::leaking("within");
     within.memory.verdict = Verdict::Clean;

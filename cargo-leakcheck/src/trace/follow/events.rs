@@ -118,7 +118,12 @@ impl Follower<'_> {
             let is = |what: fn(&Libraries) -> bool| process.libraries.as_ref().is_some_and(what);
             let (is_static, layers) = (is(Libraries::is_static), is(|libraries| libraries.layers));
             let in_window = process.window == Window::Process && process.child.is_none() && !is_static;
-            let ready = self.steering.add_process(pid, in_window, layers).and_then(|()| entry::arm(process));
+            let ready = self.steering.add_process(pid, in_window, layers).and_then(|()| {
+                if process.repeated.is_some() {
+                    self.steering.stop_in_body(pid)?;
+                }
+                entry::arm(process)
+            });
             if let Err(reason) = ready {
                 process.refused(reason);
             }

@@ -18,6 +18,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use super::Event;
+use super::growth::Repeated;
 use super::prepare::Prepared;
 use super::process::{Phase, Process, Turn, Wanted};
 use super::running::Running;
@@ -168,7 +169,7 @@ impl<'a> Follower<'a> {
             &self.spawner,
             &self.null,
         )?;
-        let process = Process { wanted: Wanted::of(trace), ..process };
+        let process = Process { wanted: Wanted::of(trace), repeated: Repeated::of(test), ..process };
         let pid = process.pid;
         let mut options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT

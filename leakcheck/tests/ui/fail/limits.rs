@@ -45,4 +45,10 @@ fn empty_reason() {}
 #[leak_budget(ignore = "first\nbytes=0")]
 fn two_lines() {}
 
+#[leak_budget(iterations = 3, warmup = 3)]
+fn nothing_is_judged() {}
+
+#[leak_budget(bytes_per_iteration = 0)]
+fn how_often() {}
+
 fn main() {}

@@ -146,6 +146,7 @@ impl From<Kernel> for Left<Vec<Frame>> {
             timers: read.timers,
             mappings: read.mappings.into_iter().map(mapping).collect(),
             totals: read.report,
+            growth: None,
         }
     }
 }

@@ -34,5 +34,7 @@ fn stacks(memory: &mut Judged) -> impl Iterator<Item = &mut Vec<Frame>> {
     let children = left.children.iter_mut().map(|it| &mut it.stack);
     let threads = left.threads.iter_mut().flat_map(|it| [&mut it.stack, &mut it.now]);
     let mappings = left.mappings.iter_mut().map(|it| &mut it.stack);
+    let growth = left.growth.iter_mut().flat_map(|growth| growth.grown.iter_mut().map(|it| &mut it.stack));
+    let mappings = mappings.chain(growth);
     findings.chain(descriptors).chain(ipc).chain(children).chain(threads).chain(mappings).flatten()
 }
