@@ -13,6 +13,7 @@ mod attempts;
 mod counted;
 pub mod explain;
 pub mod growth;
+mod heap;
 mod left;
 mod noise;
 pub mod weigh;
@@ -55,8 +56,12 @@ pub fn judge(
     }
     let unseen = growth::loss(budget, seen.left.growth.as_ref());
     seen.losses.extend(unseen.filter(|loss| !seen.losses.contains(loss)));
+    let limits = heap::Limits::of(budget, options);
+    if seen.losses.is_empty() {
+        seen.losses.extend(limits.loss(seen.heap));
+    }
     let mut acceptance = accepted(&seen);
-    let Seen { findings, left, losses } = seen;
+    let Seen { findings, left, heap, losses } = seen;
     let totals = totals(findings.iter().map(|finding| (finding.kind, finding.measure)));
     let verdict = if let Outcome::NotStarted { reason } = outcome {
         Verdict::NotChecked(reason.clone())
@@ -74,6 +79,7 @@ pub fn judge(
             reasons.extend(exceeded.into_iter().map(|why| format!("in scope '{}': {why}", limits.by)));
         }
         reasons.extend(left::exceeded(budget, &left, &acceptance, options));
+        reasons.extend(limits.exceeded(heap));
         if options.count_bad_frees {
             reasons.extend(bad_frees(&counted(None)));
         }
@@ -91,7 +97,7 @@ pub fn judge(
         // Whether anything is new is not asked of a test that nobody judges.
         acceptance.baseline = None;
     }
-    Judged { findings, totals, left, files: None, losses, acceptance, verdict, attempts: None, counts }
+    Judged { findings, totals, left, files: None, heap, losses, acceptance, verdict, attempts: None, counts }
 }
 
 /// Whether a test makes a run end otherwise than clean.

@@ -295,6 +295,10 @@ pub struct JudgeOptions {
     pub mapped_bytes: Option<u64>,
     /// How often the body of a test that does not say it is run in its process.
     pub growth: Option<u64>,
+    /// The same of bytes that it may have at a time.
+    pub peak_bytes: Option<u64>,
+    /// The same of blocks that it may allocate.
+    pub total_blocks: Option<u64>,
 }
 
 /// What comes of leaks whose owner is a dependency or a library.

@@ -37,6 +37,8 @@ pub struct Snapshot {
     pub of_others: Vec<OfOthers>,
     /// What it has left in its temporary directory; none where it had none of its own.
     pub files: Option<model::LeftFiles>,
+    /// What it has allocated in its window; none where that is not known.
+    pub heap: Option<model::Heap>,
     /// What was mapped where; a module that was unloaded stays listed after those alive.
     pub mappings: Vec<Mapping>,
     /// What refers to blocks by itself.
@@ -138,6 +140,19 @@ pub enum Loss {
     LedgerStacks {
         /// How many.
         count: u64,
+    },
+    /// The peak or the number of blocks, where there is a limit for them.
+    #[error("how much it has allocated is not known, for which it has a limit")]
+    Heap,
+    /// The peak of a test and its children, where a limit lies between.
+    #[error(
+        "the peak is {peak}: those of the test and of the children that are followed may have been at different times (budget {limit} B)"
+    )]
+    Peak {
+        /// What is known of it.
+        peak: model::Peak,
+        /// The limit.
+        limit: u64,
     },
     /// Blocks of threads that may not ask for their ids.
     #[error("{} of threads that a filter keeps from asking for their ids (gettid); use --recorder uprobe", model::count(*.count, "block"))]

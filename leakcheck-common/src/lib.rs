@@ -12,7 +12,7 @@ pub use objects_of_kernel::{LOOK_WORDS, object, objects, total};
 pub use size::{SizeError, parse_size};
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 15;
+pub const ABI_VERSION: u32 = 16;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -177,8 +177,18 @@ pub mod process {
     pub const LISTED: usize = 27;
     /// Descendants that are no more, lost because their table was full.
     pub const LOST_ENDED: usize = 28;
+    /// Blocks allocated in the window, each `realloc` as one.
+    pub const TOTAL_BLOCKS: usize = 29;
+    /// Their requested sizes.
+    pub const TOTAL_BYTES: usize = 30;
+    /// Requested sizes of those that are alive.
+    pub const LIVE_BYTES: usize = 31;
+    /// The most that those ever were.
+    pub const PEAK_BYTES: usize = 32;
+    /// How often that could not be kept, because too many threads were at it.
+    pub const LOST_PEAKS: usize = 33;
     /// Number of words.
-    pub const WORDS: usize = 29;
+    pub const WORDS: usize = 34;
 }
 
 /// Words of a thread record.

@@ -97,7 +97,7 @@ fn take_old(ctx: &ProbeContext, current: Current, record: &mut [u64; thread::WOR
     record[thread::SAVED + 3] = found[3];
     record[thread::SAVED + 4] = found[4];
     record::note_free(ctx, current, record, found);
-    record::mark_freed(current, found);
+    record::mark_moving(current, found);
 }
 
 /// Records what a call has come to.
@@ -123,11 +123,20 @@ pub fn leave(ctx: &RetProbeContext) -> Option<()> {
             _ => 0,
         };
     }
-    if call == site::REALLOC && address == 0 && size != 0 && record[thread::HAS_SAVED] == 1 {
-        record::put_back(current, record);
+    let has_failed = address == 0 && size != 0;
+    // Of a `realloc` the old block goes when the new one comes: its bytes are never both gone or both there.
+    let mut old = 0;
+    if call == site::REALLOC && record[thread::HAS_SAVED] == 1 {
+        if has_failed {
+            record::put_back(current, record);
+        } else {
+            old = record::saved(record);
+        }
     }
     if address != 0 {
-        record::allocated(ctx, current, record, address, size);
+        record::allocated(ctx, current, record, address, size, old);
+    } else if old != 0 {
+        current.replaced(old);
     }
     Some(())
 }

@@ -12,6 +12,7 @@
 mod body;
 mod call;
 mod file;
+mod heap;
 mod ipc;
 mod lookup;
 mod mapping;

@@ -311,12 +311,17 @@ impl Current {
     /// Adds to a counter of the running process; its value before.
     #[inline(always)]
     pub fn fetch_add(self, word: usize, amount: u64) -> Option<u64> {
-        use core::intrinsics::{AtomicOrdering::SeqCst, atomic_xadd};
-        let record = PROCESSES.get_ptr_mut(&self.process)?;
-        // The target has the instruction, but core's atomic types hide it (no compare-and-swap).
-        // With a relaxed order LLVM 22 picks the form that does not return the old value.
-        // SAFETY: `word` is below `process::WORDS` at every call; map values are aligned to 8 bytes
-        // and are only changed atomically.
-        Some(unsafe { atomic_xadd::<u64, u64, { SeqCst }>(record.cast::<u64>().add(word), amount) })
+        Some(add(PROCESSES.get_ptr_mut(&self.process)?, word, amount))
     }
+}
+
+/// Adds to a word of a process record; its value before.
+#[inline(always)]
+pub fn add(record: *mut [u64; process::WORDS], word: usize, amount: u64) -> u64 {
+    use core::intrinsics::{AtomicOrdering::SeqCst, atomic_xadd};
+    // The target has the instruction, but core's atomic types hide it (no compare-and-swap).
+    // With a relaxed order LLVM 22 picks the form that does not return the old value.
+    // SAFETY: `word` is below `process::WORDS` at every call; map values are aligned to 8 bytes, are only changed
+    // atomically, and stay for as long as the program runs.
+    unsafe { atomic_xadd::<u64, u64, { SeqCst }>(record.cast::<u64>().add(word), amount) }
 }

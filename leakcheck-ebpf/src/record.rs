@@ -12,7 +12,8 @@ use crate::maps::{self, BAD_FREES, BLOCKS, Current, EMPTY_PAGE};
 use crate::outer;
 use crate::records::{Refusal, put};
 
-/// Records a block at the return of the call that allocated it.
+/// Records a block at the return of the call that allocated it, which is there in the place of another one of `old` bytes
+/// that counted.
 #[inline(always)]
 pub fn allocated(
     ctx: &RetProbeContext,
@@ -20,6 +21,7 @@ pub fn allocated(
     record: &mut [u64; thread::WORDS],
     address: u64,
     size: u64,
+    old: u64,
 ) {
     let in_window = record[thread::IN_WINDOW] != 0;
     let mut flags = block::FLAG_LIVE | u64::from(current.thread) << 32;
@@ -37,7 +39,9 @@ pub fn allocated(
         } else {
             call_stack(ctx, current, record, None)
         };
-        current.count(process::WINDOW_LIVE, 1);
+        current.allocated(size, old);
+    } else if old != 0 {
+        current.replaced(old);
     }
     // SAFETY: a helper without arguments.
     let value = [size, flags, hash, unsafe { bpf_ktime_get_ns() }, 0];
@@ -55,14 +59,32 @@ pub fn allocated(
     }
 }
 
-/// Clears the live flag of a block's record.
+/// Flags of a live block that counts.
+const COUNTED: u64 = block::FLAG_LIVE | block::FLAG_WINDOW;
+
+/// Clears the live flag of a block's record: the block is gone.
 #[inline(always)]
 pub fn mark_freed(current: Current, found: &mut [u64; block::WORDS]) {
-    const COUNTED: u64 = block::FLAG_LIVE | block::FLAG_WINDOW;
+    if found[block::FLAGS] & COUNTED == COUNTED {
+        current.gone(found[block::SIZE]);
+    }
+    found[block::FLAGS] &= !block::FLAG_LIVE;
+}
+
+/// Clears it for as long as a `realloc` of the block is under way, which takes its bytes over (see [`saved`]).
+#[inline(always)]
+pub fn mark_moving(current: Current, found: &mut [u64; block::WORDS]) {
     if found[block::FLAGS] & COUNTED == COUNTED {
         current.count(process::WINDOW_LIVE, u64::MAX);
     }
     found[block::FLAGS] &= !block::FLAG_LIVE;
+}
+
+/// The size of the old block of a `realloc` if it counted, otherwise 0.
+#[inline(always)]
+pub fn saved(record: &[u64; thread::WORDS]) -> u64 {
+    let is_counted = record[thread::SAVED + block::FLAGS] & COUNTED == COUNTED;
+    if is_counted { record[thread::SAVED + block::SIZE] } else { 0 }
 }
 
 /// Restores the record of a block that a failed `realloc` left alone.

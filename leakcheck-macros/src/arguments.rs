@@ -19,7 +19,7 @@ const MOST_ITERATIONS: u64 = 1000;
 
 const KEYS: &str = "its arguments are `bytes`, `blocks`, `reachable_bytes`, `reachable_blocks`, \
                     `outstanding_bytes`, `fds`, `kernel_bytes`, `ipc`, `children`, `threads`, `mapped_bytes`, `iterations`, \
-                    `warmup`, `bytes_per_iteration` and `ignore`";
+                    `warmup`, `bytes_per_iteration`, `peak_bytes`, `total_blocks` and `ignore`";
 
 fn lines(input: ParseStream) -> Result<String> {
     let mut lines = String::new();
@@ -86,8 +86,11 @@ fn value(key: &Ident, value: &Expr) -> Result<String> {
         | "outstanding_bytes"
         | "kernel_bytes"
         | "mapped_bytes"
-        | "bytes_per_iteration" => bytes(key, value).map(|bytes| bytes.to_string()),
-        "blocks" | "reachable_blocks" => number(key, value, "blocks").map(|blocks| blocks.to_string()),
+        | "bytes_per_iteration"
+        | "peak_bytes" => bytes(key, value).map(|bytes| bytes.to_string()),
+        "blocks" | "reachable_blocks" | "total_blocks" => {
+            number(key, value, "blocks").map(|blocks| blocks.to_string())
+        }
         "fds" => number(key, value, "descriptors").map(|descriptors| descriptors.to_string()),
         "ipc" => number(key, value, "objects").map(|objects| objects.to_string()),
         "children" => number(key, value, "child processes").map(|children| children.to_string()),
@@ -181,11 +184,12 @@ mod tests {
     fn values_become_plain_numbers_in_the_order_written() {
         let arguments = quote! {
             outstanding_bytes = "1 MiB", bytes = 4_096, blocks = 0x10, reachable_bytes = "2 kB",
-            reachable_blocks = 3, fds = 4, ipc = 5, children = 6, threads = 7, kernel_bytes = "1 KiB", mapped_bytes = "8 KiB", ignore = "a = b, later",
+            reachable_blocks = 3, fds = 4, ipc = 5, children = 6, threads = 7, kernel_bytes = "1 KiB", mapped_bytes = "8 KiB",
+            peak_bytes = "1 GiB", total_blocks = 8, ignore = "a = b, later",
         };
         assert_eq!(
             parse(arguments).unwrap(),
-            "outstanding_bytes=1048576\nbytes=4096\nblocks=16\nreachable_bytes=2000\nreachable_blocks=3\nfds=4\nipc=5\nchildren=6\nthreads=7\nkernel_bytes=1024\nmapped_bytes=8192\nignore=a = b, later\n"
+            "outstanding_bytes=1048576\nbytes=4096\nblocks=16\nreachable_bytes=2000\nreachable_blocks=3\nfds=4\nipc=5\nchildren=6\nthreads=7\nkernel_bytes=1024\nmapped_bytes=8192\npeak_bytes=1073741824\ntotal_blocks=8\nignore=a = b, later\n"
         );
     }
 

@@ -6,7 +6,7 @@ use core::ffi::c_int;
 
 use crate::frames;
 use crate::layout::block;
-use crate::ledger::{allocated, bad_free, find, is_recording, note_free, notes_frees};
+use crate::ledger::{allocated, bad_free, find, gone, is_recording, note_free, notes_frees};
 use crate::next;
 use crate::table::Block;
 
@@ -34,7 +34,7 @@ macro_rules! record {
         let recording = is_recording();
         let address = $address;
         if recording && address != 0 {
-            allocated(address, $size, frame!());
+            allocated(address, $size, 0, frame!());
         }
         address
     }};
@@ -94,7 +94,7 @@ unsafe extern "C" fn posix_memalign(out: *mut usize, alignment: usize, size: usi
     let error = unsafe { next::posix_memalign(out, alignment, size) };
     if recording && error == 0 {
         // SAFETY: the call has succeeded.
-        allocated(unsafe { *out }, size, frame!());
+        allocated(unsafe { *out }, size, 0, frame!());
     }
     error
 }
@@ -129,7 +129,11 @@ unsafe extern "C" fn free(address: usize) {
                 if notes_frees() {
                     note_free(record, frame!());
                 }
-                record.set_flags(record.flags() & !block::LIVE)
+                let flags = record.flags();
+                record.set_flags(flags & !block::LIVE);
+                if flags & block::WINDOW != 0 {
+                    gone(record.size());
+                }
             }
             record => bad_free(address, record, frame!()),
         }
@@ -148,7 +152,9 @@ unsafe fn resize(old: usize, size: usize, frame: usize) -> usize {
     let moving = if old == 0 { None } else { begin(old, frame) };
     // SAFETY: see above.
     let new = unsafe { next::realloc(old, size) };
-    if let Some((record, before, during)) = moving {
+    let mut bytes = 0;
+    if let Some(Moving { record, before, during, counted }) = moving {
+        bytes = counted;
         if new == 0 && size != 0 {
             // It has failed, and the old block is what it was.
             record.set_flags(before);
@@ -158,14 +164,25 @@ unsafe fn resize(old: usize, size: usize, frame: usize) -> usize {
         }
     }
     if new != 0 {
-        allocated(new, size, frame);
+        allocated(new, size, bytes, frame);
+    } else if size == 0 && bytes != 0 {
+        gone(bytes);
     }
     new
 }
 
-/// Marks the old block of a `realloc`, so that it can be told from a new one at its address: the
-/// record, its flags before, and its flags meanwhile.
-fn begin(old: usize, frame: usize) -> Option<(Block, u64, u64)> {
+/// The old block of a `realloc`.
+struct Moving {
+    record: Block,
+    /// Its flags before, and meanwhile.
+    before: u64,
+    during: u64,
+    /// Its size, if it counts, otherwise 0.
+    counted: u64,
+}
+
+/// Marks the old block of a `realloc`, so that it can be told from a new one at its address.
+fn begin(old: usize, frame: usize) -> Option<Moving> {
     let found = find(old);
     match found.map(|record| (record, record.flags())) {
         Some((record, before)) if before & block::LIVE != 0 => {
@@ -174,7 +191,8 @@ fn begin(old: usize, frame: usize) -> Option<(Block, u64, u64)> {
             }
             let during = before | block::MOVING;
             record.set_flags(during);
-            Some((record, before, during))
+            let counted = if before & block::WINDOW != 0 { record.size() } else { 0 };
+            Some(Moving { record, before, during, counted })
         }
         _ => {
             bad_free(old, found, frame);

@@ -2,7 +2,8 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::layout::{self, block, control, stack};
+use crate::account::{Account, Shared};
+use crate::layout::{self, account, block, control, stack};
 use crate::pool::Pool;
 use crate::table::{BLOCK_ROOTS, Block, Blocks, STACK_ROOTS, Stacks};
 use crate::{next, sys, thread};
@@ -19,6 +20,8 @@ static STACKS: Stacks = Stacks {
     pool: Pool::new(chunks(control::STACK_CHUNKS), &LEAKCHECK_LEDGER[control::STACKS]),
     roots: AtomicU64::new(0),
 };
+static ACCOUNTS: Pool<{ account::WORDS }, { account::FIRST }> =
+    Pool::new(chunks(control::ACCOUNT_CHUNKS), &LEAKCHECK_LEDGER[control::ACCOUNTS]);
 
 /// Where the word is that says whether this process records. It is 0 in a forked child, whose
 /// blocks are nobody's business, and which has no tables.
@@ -64,7 +67,8 @@ fn prepare() -> Option<*mut AtomicU32> {
     const WORD: usize = 4096;
     const ROOTS: usize = BLOCK_ROOTS * 4 + STACK_ROOTS * 4;
     const BLOCK_BYTES: usize = block::FIRST * block::WORDS * 8;
-    const BYTES: usize = WORD + ROOTS + BLOCK_BYTES + stack::FIRST * 8;
+    const ACCOUNT_BYTES: usize = account::FIRST * account::WORDS * 8;
+    const BYTES: usize = WORD + ROOTS + ACCOUNT_BYTES + BLOCK_BYTES + stack::FIRST * 8;
     let start = sys::map(BYTES)?;
     if !sys::wipe_in_children(start, BYTES) {
         // SAFETY: nobody knows of it.
@@ -82,8 +86,9 @@ fn prepare() -> Option<*mut AtomicU32> {
     // Number 0 means none.
     set(control::BLOCKS, 1);
     set(control::STACKS, 1);
-    set(control::BLOCK_CHUNKS, start + WORD + ROOTS);
-    set(control::STACK_CHUNKS, start + WORD + ROOTS + BLOCK_BYTES);
+    set(control::ACCOUNT_CHUNKS, start + WORD + ROOTS);
+    set(control::BLOCK_CHUNKS, start + WORD + ROOTS + ACCOUNT_BYTES);
+    set(control::STACK_CHUNKS, start + WORD + ROOTS + ACCOUNT_BYTES + BLOCK_BYTES);
     BLOCKS.roots.store((start + WORD) as u64, Ordering::Relaxed);
     STACKS.roots.store((start + WORD + BLOCK_ROOTS * 4) as u64, Ordering::Relaxed);
     LEAKCHECK_LEDGER[control::VERSION].store(layout::VERSION, Ordering::Release);
@@ -114,9 +119,10 @@ pub fn find(address: usize) -> Option<Block> {
     BLOCKS.find(address)
 }
 
-/// Writes a new block down. `frame` is that of the running hook.
+/// Writes a new block down, which is there in the place of another one of `old` bytes that counted. `frame` is that of the
+/// running hook.
 #[inline(always)]
-pub fn allocated(address: usize, size: usize, frame: usize) {
+pub fn allocated(address: usize, size: usize, old: u64, frame: usize) {
     let thread = thread::current();
     let id = thread.id();
     let mut flags = u64::from(id) << 32 | block::LIVE;
@@ -126,11 +132,44 @@ pub fn allocated(address: usize, size: usize, frame: usize) {
     } else if is_in_window(id) {
         flags |= block::WINDOW;
         stack = call_stack(frame);
+        // No block has more than `isize::MAX` bytes.
+        count(|account, shared| {
+            account.allocated(size);
+            account.change((size as i64).wrapping_sub(old as i64), shared);
+        });
+    }
+    if old != 0 && flags & block::WINDOW == 0 {
+        gone(old);
     }
     match BLOCKS.find_or_make(address) {
         Some(record) => record.write(size as u64, sys::time(), stack, flags),
         None => lost(control::LOST_BLOCKS),
     }
+}
+
+/// Takes a block that counted, of so many bytes, off the running thread's account.
+#[inline(always)]
+pub fn gone(bytes: u64) {
+    count(|account, shared| account.change(0_i64.wrapping_sub(bytes as i64), shared));
+}
+
+/// Changes the running thread's account.
+#[inline(always)]
+fn count(change: impl FnOnce(Account, &Shared)) {
+    let shared = &Shared {
+        live: &LEAKCHECK_LEDGER[control::SHARED],
+        most: &LEAKCHECK_LEDGER[control::SHARED + 1],
+        slack: if LEAKCHECK_LEDGER[control::EXACT].load(Ordering::Relaxed) == 0 { layout::SLACK } else { 0 },
+    };
+    match thread::current().account(make_account) {
+        Some(account) => change(account, shared),
+        None => lost(control::LOST_ACCOUNTS),
+    }
+}
+
+#[cold]
+fn make_account() -> Option<*const AtomicU64> {
+    ACCOUNTS.take(1).map(|number| ACCOUNTS.words(number))
 }
 
 /// Whether what a thread allocates counts.

@@ -7,6 +7,7 @@
 #![no_std]
 #![no_builtins]
 
+mod account;
 mod frames;
 mod hooks;
 #[path = "../src/layout.rs"]

@@ -67,6 +67,12 @@ impl Block {
         self.word(block::FLAGS).load(Ordering::Relaxed)
     }
 
+    /// The requested size.
+    #[inline(always)]
+    pub fn size(&self) -> u64 {
+        self.word(block::SIZE).load(Ordering::Relaxed)
+    }
+
     #[inline(always)]
     pub fn set_flags(&self, flags: u64) {
         self.word(block::FLAGS).store(flags, Ordering::Release);

@@ -4,8 +4,9 @@
 use core::arch::{asm, global_asm};
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicU32, AtomicUsize, compiler_fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
 
+use crate::account::Account;
 use crate::frames::{self, Way};
 use crate::layout::MAX_FRAMES;
 use crate::sys;
@@ -47,9 +48,11 @@ pub struct Thread {
     /// Where the room is that it walks its frames into, 0 while it does not: what else is in there was left
     /// by others, and the tracer passes over it.
     room: AtomicUsize,
+    /// Where its account is, 0 until it has one.
+    account: AtomicUsize,
 }
 
-const _: () = assert!(size_of::<Thread>() == 16);
+const _: () = assert!(size_of::<Thread>() == 24);
 
 // Rust has thread-local storage in its standard library only.
 global_asm!(
@@ -58,8 +61,8 @@ global_asm!(
     ".globl leakcheck_thread",
     ".hidden leakcheck_thread",
     ".type leakcheck_thread, @object",
-    ".size leakcheck_thread, 16",
-    "leakcheck_thread: .zero 16",
+    ".size leakcheck_thread, 24",
+    "leakcheck_thread: .zero 24",
     ".popsection",
 );
 
@@ -92,6 +95,21 @@ impl Thread {
             }
             id => id,
         }
+    }
+
+    /// The thread's account; the first time, `make` makes it. None where that has no memory.
+    #[inline(always)]
+    pub fn account(&self, make: impl FnOnce() -> Option<*const AtomicU64>) -> Option<Account> {
+        let words = match self.account.load(Relaxed) {
+            0 => {
+                let words = make()?;
+                self.account.store(words as usize, Relaxed);
+                words
+            }
+            words => words as *const AtomicU64,
+        };
+        // SAFETY: an account of the pool, which is never given back.
+        Some(unsafe { Account::at(words) })
     }
 
     /// Does `work` with room for the frames of a call stack. In a signal handler that has interrupted this,

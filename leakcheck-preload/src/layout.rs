@@ -2,7 +2,7 @@
 //! byte order of the machine. Change [`VERSION`] with anything here.
 
 /// Version of this layout.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 
 /// Name of the symbol of the [`control`] words.
 pub const CONTROL: &str = "LEAKCHECK_LEDGER";
@@ -21,6 +21,10 @@ pub const WINDOW_MAGIC: u64 = 0x6c65_616b_6368_6563;
 /// Size of the window bits: bit `n` of word `n / 64` is 1 while everything that thread `n` allocates
 /// counts. There is room for every thread id (`PID_MAX_LIMIT`, include/linux/threads.h), and a word more.
 pub const WINDOW_BYTES: usize = (4 << 20) / 8 + 4096;
+
+/// By how many bytes what a thread's own account says may differ from the shared one, where the peak need not be exact for
+/// several threads (see [`account`]).
+pub const SLACK: u64 = 64 << 10;
 
 /// Frames in a recorded call stack at most, as many as the kernel side takes.
 pub const MAX_FRAMES: usize = 127;
@@ -65,8 +69,19 @@ pub mod control {
     pub const MAX_MODULES: usize = 512;
     /// Words of a module.
     pub const MODULE_WORDS: usize = 4;
+    /// 1 when the peak is to be exact, whatever the number of threads: they keep nothing for themselves; the tracer writes it.
+    pub const EXACT: usize = 13;
+    /// Calls that are in no thread's account, for want of memory.
+    pub const LOST_ACCOUNTS: usize = 14;
+    /// Addresses of the chunks of accounts.
+    pub const ACCOUNT_CHUNKS: usize = MODULES + MAX_MODULES * MODULE_WORDS;
+    /// Accounts handed out.
+    pub const ACCOUNTS: usize = ACCOUNT_CHUNKS + CHUNKS;
+    /// What the accounts have handed over: live bytes, and the most that this ever was, both with a sign. In cache lines that
+    /// hold nothing else.
+    pub const SHARED: usize = ACCOUNTS + 16;
     /// Number of words.
-    pub const WORDS: usize = MODULES + MAX_MODULES * MODULE_WORDS;
+    pub const WORDS: usize = SHARED + 16;
     /// Chunks of each kind.
     pub const CHUNKS: usize = 23;
     /// Bytes of a path at most.
@@ -118,6 +133,37 @@ pub mod stack {
     pub const FRAMES: usize = 4;
     /// Words in the first chunk.
     pub const FIRST: usize = 8192;
+}
+
+/// What one thread has done to the blocks that count, wherever they were allocated. Nobody else writes to it. Chunk `k` has
+/// `FIRST << k` accounts.
+///
+/// Live bytes are those of all threads' accounts with the shared ones. A thread hands its own over when they would be more
+/// than the slack, so that two threads seldom write to the same memory.
+pub mod account {
+    /// Blocks allocated, each `realloc` as one.
+    pub const BLOCKS: usize = 0;
+    /// Their requested sizes.
+    pub const BYTES: usize = 1;
+    /// Live bytes that were not handed over, with a sign: a thread may free what another has allocated.
+    pub const LIVE: usize = 2;
+    /// The most and the least that those were since the last time.
+    pub const TOP: usize = 3;
+    /// See [`TOP`].
+    pub const BOTTOM: usize = 4;
+    /// The same, of all times before.
+    pub const OLD_TOP: usize = 5;
+    /// See [`OLD_TOP`].
+    pub const OLD_BOTTOM: usize = 6;
+    /// The most that the shared bytes with the thread's own were, as it has seen it when it handed over: exact if there
+    /// is no other thread.
+    pub const PEAK: usize = 7;
+    /// How often it has handed over.
+    pub const HANDED: usize = 8;
+    /// Number of words: two cache lines, which processors fetch in pairs.
+    pub const WORDS: usize = 16;
+    /// Accounts in the first chunk.
+    pub const FIRST: usize = 8;
 }
 
 /// Where number `number` is: its chunk, and its place in it, where the first chunk holds `first`.

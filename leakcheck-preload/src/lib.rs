@@ -8,6 +8,9 @@
 
 // Its parts that are no hooks, to be tested.
 #[cfg(test)]
+#[path = "../ledger/account.rs"]
+mod account;
+#[cfg(test)]
 #[path = "../ledger/frames.rs"]
 mod frames;
 #[cfg(test)]
@@ -31,6 +34,7 @@ mod tests;
 #[path = "../ledger/thread.rs"]
 mod thread;
 
+pub mod accounts;
 pub mod layout;
 pub mod unwind;
 

@@ -2,8 +2,11 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
-use crate::layout::{block, control, stack};
+use crate::account::{Account, Shared};
+use crate::accounts::{self, Accounts};
+use crate::layout::{account, block, control, stack};
 use crate::pool::Pool;
 use crate::table::{BLOCK_ROOTS, Blocks, STACK_ROOTS, Stacks};
 use crate::thread::CallStack;
@@ -109,4 +112,134 @@ fn records_stay_in_one_chunk() {
             unsafe { (*words.add(word)).store(1, std::sync::atomic::Ordering::Relaxed) };
         }
     }
+}
+
+/// Accounts of threads, which take turns, and what is true of them.
+struct Threads {
+    accounts: Vec<(&'static [AtomicU64], Account)>,
+    shared: Shared,
+    now: i64,
+    peak: i64,
+}
+
+impl Threads {
+    fn new(number: usize, slack: u64) -> Self {
+        let account = |_| {
+            let words = words(account::WORDS);
+            // SAFETY: so many words, which live for ever.
+            (words, unsafe { Account::at(words.as_ptr()) })
+        };
+        let [live, most] = [0, 1].map(|_| &words(1)[0]);
+        let accounts = (0..number).map(account).collect();
+        Self { accounts, shared: Shared { live, most, slack }, now: 0, peak: 0 }
+    }
+
+    /// A thread allocates a block, and frees what counted with so many bytes.
+    fn change(&mut self, thread: usize, new: Option<usize>, old: i64) {
+        let account = self.accounts[thread].1;
+        if let Some(size) = new {
+            account.allocated(size);
+        }
+        let by = new.unwrap_or(0) as i64 - old;
+        account.change(by, &self.shared);
+        self.now += by;
+        self.peak = self.peak.max(self.now);
+    }
+
+    fn sum(&self) -> Accounts {
+        let accounts = self.accounts.iter().map(|(words, _)| {
+            let bytes = words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes());
+            accounts::Account::of(&bytes.collect::<Vec<_>>().try_into().unwrap())
+        });
+        let word = |word: &AtomicU64| word.load(Relaxed) as i64;
+        Accounts::of(&accounts.collect::<Vec<_>>(), word(self.shared.live), word(self.shared.most))
+    }
+}
+
+/// Random numbers (Marsaglia's xorshift).
+fn random(state: &mut u64) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    (*state >> 16) as usize
+}
+
+/// Threads allocate, free each other's blocks and change their sizes. The peak is within what the accounts say; it is that
+/// if there is one thread, or if threads keep nothing for themselves.
+#[test]
+fn the_peak_is_what_the_accounts_say() {
+    for (number, slack, exact) in
+        [(1, 5000, true), (1, 0, true), (3, 0, true), (2, 5000, false), (4, 300, false)]
+    {
+        let mut state = 88_172_645_463_325_252 + number as u64;
+        let mut threads = Threads::new(number, slack);
+        let (mut blocks, mut total, mut calls) = (Vec::new(), 0, 0);
+        for step in 0..20_000 {
+            let thread = random(&mut state) % number;
+            let size = random(&mut state) % if step % 100 == 0 { 20_000 } else { 400 };
+            // More are allocated than freed, then fewer, and so on.
+            let grows = random(&mut state) % 10 < if step / 2000 % 2 == 0 { 6 } else { 4 };
+            let old = match blocks.len() {
+                0 => None,
+                count => Some(random(&mut state) % count),
+            };
+            match old {
+                Some(old) if !grows => threads.change(thread, None, blocks.swap_remove(old)),
+                Some(old) if size.is_multiple_of(3) => {
+                    threads.change(thread, Some(size), blocks[old]);
+                    blocks[old] = size as i64;
+                    (total, calls) = (total + size, calls + 1);
+                }
+                _ => {
+                    threads.change(thread, Some(size), 0);
+                    blocks.push(size as i64);
+                    (total, calls) = (total + size, calls + 1);
+                }
+            }
+            if step % 500 == 0 || step < 100 {
+                let sum = threads.sum();
+                assert_eq!((sum.bytes, sum.blocks), (total as u64, calls));
+                let peak = threads.peak as u64;
+                assert!(sum.at_least <= peak && peak <= sum.at_most, "{peak} is not in {sum:?}");
+                assert!(!exact || sum.at_least == sum.at_most, "{sum:?}");
+                // Each thread keeps no more than the slack for itself.
+                assert!(sum.at_most - sum.at_least <= 2 * slack * number as u64, "{sum:?}");
+            }
+        }
+        assert!(threads.peak > 10_000, "{}", threads.peak);
+    }
+}
+
+/// Two threads that have allocated little, each for itself: as much as one of them at least, and both at most.
+#[test]
+fn two_small_threads() {
+    let mut threads = Threads::new(2, 64 << 10);
+    threads.change(0, Some(1000), 0);
+    threads.change(0, None, 1000);
+    threads.change(1, Some(600), 0);
+    let expected = Accounts { blocks: 2, bytes: 1600, at_least: 1000, at_most: 1600 };
+    assert_eq!(threads.sum(), expected);
+    assert_eq!(Accounts::of(&[], 0, 0), Accounts::default());
+}
+
+/// The shared word counts for threads that are at it at once.
+#[test]
+fn threads_hand_over_at_once() {
+    let threads = Threads::new(4, 0);
+    std::thread::scope(|scope| {
+        for (words, _) in &threads.accounts {
+            let shared = &threads.shared;
+            scope.spawn(move || {
+                // SAFETY: as above; only this thread writes to it.
+                let account = unsafe { Account::at(words.as_ptr()) };
+                for _ in 0..10_000 {
+                    account.change(5, shared);
+                    account.change(-4, shared);
+                }
+            });
+        }
+    });
+    let sum = threads.sum();
+    assert_eq!(threads.shared.live.load(Relaxed), 40_000);
+    assert!((40_000..=40_000 + 4 * 5).contains(&threads.shared.most.load(Relaxed)), "{sum:?}");
 }

@@ -54,6 +54,8 @@ pub use scope::{Entered, Handle, Scope, scope};
 /// | `iterations` | nothing: the body is run so often in one process, to see what each iteration adds | number from 2 to 1000 |
 /// | `warmup` | nothing: the first iterations, which are not judged (default: 3, where there are more) | number |
 /// | `bytes_per_iteration` | bytes, still reachable ones included, that each judged iteration adds on average (default: 0) | number or size |
+/// | `peak_bytes` | bytes alive at a time, by the sizes that were asked for | number or size |
+/// | `total_blocks` | blocks allocated, freed ones too; each `realloc` is one | number |
 /// | `ignore` | nothing: leaks are reported, but do not count | the reason, one line |
 ///
 /// A number is an integer literal without suffix. A size is a string with a whole number and one of the

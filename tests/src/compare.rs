@@ -81,6 +81,9 @@ pub fn test(expected: &ExpectedTest, found: &Test) -> String {
     if found.kernel.timers.len() != expected.timers {
         lines.push(format!("timers: {:?} instead of {}", found.kernel.timers, expected.timers));
     }
+    if expected.heap.is_some() && found.heap != expected.heap {
+        lines.push(format!("heap: {:?} instead of {:?}", found.heap, expected.heap));
+    }
     let files = found.temporary_files.as_ref().map(|files| files.count);
     // A program of `exec` has no directory of its own.
     let own = !found.package.is_empty();

@@ -6,6 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
 use crate::marker::{Amount, Announced, Body, Kind, Left, Mapped, Object, Open, Remains, Rerun};
+use crate::report::Heap;
 use crate::source::{Placed, Source};
 
 /// Binary and name of a test.
@@ -79,6 +80,8 @@ pub struct ExpectedTest {
     pub mapped: Vec<ExpectedMapped>,
     /// Timers left.
     pub timers: usize,
+    /// What it allocates, if that is to be compared.
+    pub heap: Option<Heap>,
     /// Files left in its temporary directory.
     pub files: u64,
     /// As the report says it; by default `passed`.
@@ -255,6 +258,7 @@ impl Builder {
                 test.left.push(ExpectedLeft { what, at: Some((file.to_owned(), placed.line)) });
             }
             Body::Timers(timers) => test.timers = timers,
+            Body::Heap(heap) => test.heap = Some(heap),
             Body::Outcome(outcome) => test.outcome = Some(outcome),
             Body::Verdict(verdict) => test.verdict = Some(verdict),
             Body::Files(count) => test.files = count,

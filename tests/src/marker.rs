@@ -6,6 +6,8 @@ mod tests;
 
 use serde::Deserialize;
 
+use crate::report::Heap;
+
 /// The kinds of finding, as the report names them.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
@@ -163,6 +165,8 @@ pub enum Body {
     Left(Left),
     /// How many timers the test leaves.
     Timers(usize),
+    /// What the test allocates: bytes at the peak, and bytes and blocks in all.
+    Heap(Heap),
     /// The test's outcome.
     Outcome(String),
     /// The test's verdict.

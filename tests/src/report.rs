@@ -116,6 +116,8 @@ pub struct Test {
     /// What is left in its temporary directory; none where it had none.
     #[serde(default)]
     pub temporary_files: Option<Files>,
+    /// What it has allocated, where that is known.
+    pub heap: Option<Heap>,
     /// What was not seen, in whatever shape.
     pub losses: Vec<serde_json::Value>,
 }
@@ -160,6 +162,20 @@ pub struct Grown {
     pub bytes: Vec<u64>,
     /// The user's own line.
     pub site: Option<Site>,
+}
+
+/// What a test has allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Heap {
+    /// The most bytes alive at a time, or more than that.
+    pub peak_bytes: u64,
+    /// Where that is not exact: no more than that.
+    #[serde(default)]
+    pub peak_bytes_at_least: Option<u64>,
+    /// Bytes of all blocks.
+    pub total_bytes: u64,
+    /// All blocks.
+    pub total_blocks: u64,
 }
 
 /// Counts over the attempts at a test.

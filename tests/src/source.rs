@@ -78,7 +78,8 @@ impl Reader {
                 | Body::Verdict(_)
                 | Body::FindingsAny
                 | Body::Files(_)
-                | Body::Timers(_) => true,
+                | Body::Timers(_)
+                | Body::Heap(_) => true,
                 Body::Object(object) => !object.has_line,
                 Body::Open(open) => !open.has_line,
                 _ => false,

@@ -291,6 +291,12 @@ pub struct RunArgs {
     /// Run each test's body so often in its process, and judge what each iteration adds [default: once]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_ITERATIONS))]
     pub growth: Option<u64>,
+    /// Bytes that a test may have allocated at a time, unless it has a limit of its own [default: none]
+    #[arg(long, value_name = "N")]
+    pub peak_bytes: Option<u64>,
+    /// Blocks that a test may allocate, freed ones too, unless it has a limit of its own [default: none]
+    #[arg(long, value_name = "N")]
+    pub total_blocks: Option<u64>,
     #[command(flatten)]
     pub written: WrittenArgs,
     /// Annotations and a step summary for GitHub Actions [default: auto, where GITHUB_ACTIONS is true]

@@ -53,6 +53,8 @@ pub fn layer(run: &RunArgs, jobs: Option<(NonZeroUsize, &'static str)>) -> Layer
         (Key::Threads, "threads", number(run.threads)),
         (Key::MappedBytes, "mapped-bytes", number(run.mapped_bytes)),
         (Key::Growth, "growth", number(run.growth)),
+        (Key::PeakBytes, "peak-bytes", number(run.peak_bytes)),
+        (Key::TotalBlocks, "total-blocks", number(run.total_blocks)),
         (Key::Count, "count", run.count.map(|count| Value::Count(count.into()))),
         (Key::CountFailed, "count-failed", on(run.count_failed)),
         (Key::CountShouldPanic, "count-should-panic", on(run.count_should_panic)),

@@ -141,6 +141,8 @@ fn defaults() {
         threads: None,
         mapped_bytes: None,
         growth: None,
+        peak_bytes: None,
+        total_blocks: None,
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.color, Color::Auto);
@@ -170,6 +172,10 @@ fn own_options() {
         "4096",
         "--growth",
         "20",
+        "--peak-bytes",
+        "6",
+        "--total-blocks",
+        "7",
         "--json",
         "-",
         "--junit",
@@ -195,6 +201,8 @@ fn own_options() {
         threads: Some(4),
         mapped_bytes: Some(4096),
         growth: Some(20),
+        peak_bytes: Some(6),
+        total_blocks: Some(7),
     };
     assert_eq!(options.judge, judge);
     assert_eq!(options.report.json.unwrap(), "-");

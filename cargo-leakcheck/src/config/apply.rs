@@ -62,6 +62,8 @@ pub fn judge(layer: &Layer, judge: &mut JudgeOptions) {
             (Key::Threads, Value::Number(limit)) if by_option => judge.threads = Some(*limit),
             (Key::MappedBytes, Value::Number(limit)) if by_option => judge.mapped_bytes = Some(*limit),
             (Key::Growth, Value::Number(times)) => judge.growth = Some(*times),
+            (Key::PeakBytes, Value::Number(limit)) if by_option => judge.peak_bytes = Some(*limit),
+            (Key::TotalBlocks, Value::Number(limit)) if by_option => judge.total_blocks = Some(*limit),
             _ => {}
         }
     }
@@ -126,6 +128,8 @@ pub fn own(budget: &mut Budget, key: Key) -> Option<&mut Option<u64>> {
         Key::MappedBytes => &mut budget.mapped_bytes,
         Key::Warmup => &mut budget.warmup,
         Key::BytesPerIteration => &mut budget.bytes_per_iteration,
+        Key::PeakBytes => &mut budget.peak_bytes,
+        Key::TotalBlocks => &mut budget.total_blocks,
         _ => return None,
     })
 }

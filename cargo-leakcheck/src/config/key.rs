@@ -22,6 +22,8 @@ pub enum Key {
     MappedBytes,
     Warmup,
     BytesPerIteration,
+    PeakBytes,
+    TotalBlocks,
     Ignore,
     Count,
     CountFailed,
@@ -99,7 +101,7 @@ const TABLE: u64 = MAX_ENTRIES as u64;
 const TASKS: u64 = MAX_TASKS as u64;
 
 /// All keys, in the order in which they are explained.
-pub const KEYS: [Known; 45] = [
+pub const KEYS: [Known; 47] = [
     of_test(Key::Bytes, "bytes", Kind::Size, "0"),
     of_test(Key::Blocks, "blocks", Kind::Number, "no limit"),
     of_test(Key::ReachableBytes, "reachable-bytes", Kind::Size, "no limit"),
@@ -113,6 +115,8 @@ pub const KEYS: [Known; 45] = [
     of_test(Key::MappedBytes, "mapped-bytes", Kind::Size, "no limit"),
     of_test(Key::Warmup, "warmup", Kind::Number, "3"),
     of_test(Key::BytesPerIteration, "bytes-per-iteration", Kind::Size, "0"),
+    of_test(Key::PeakBytes, "peak-bytes", Kind::Size, "no limit"),
+    of_test(Key::TotalBlocks, "total-blocks", Kind::Number, "no limit"),
     of_test(Key::Ignore, "ignore", Kind::Reason, "judged"),
     of_test(Key::Count, "count", Kind::Count, "\"lost\""),
     of_test(Key::CountFailed, "count-failed", Kind::Switch, "false"),

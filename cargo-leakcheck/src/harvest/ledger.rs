@@ -4,10 +4,13 @@
 use std::ops::Range;
 
 use leakcheck_common::{bad_free, block as common};
-use leakcheck_preload::layout::{block, control, length, place, stack};
+use leakcheck_preload::accounts::{Account, Accounts};
+use leakcheck_preload::layout::{account, block, control, length, place, stack};
 use nix::unistd::Pid;
 
+use super::heap;
 use super::pages::Pages;
+use crate::model::Heap;
 use crate::snapshot::Loss;
 use crate::trace::{BadFreeRecord, BlockRecord, read, read_word};
 
@@ -84,6 +87,26 @@ impl Ledger {
         (frames.len() == count).then_some(frames)
     }
 
+    /// What the accounts of its threads come to; none where some are missing.
+    pub fn heap(&self) -> Option<Heap> {
+        let [live, most] = [0, 1].map(|word| self.control[control::SHARED + word] as i64);
+        let count = usize::try_from(self.control[control::ACCOUNTS]).ok()?;
+        let (mut accounts, mut rest) = (Vec::new(), count);
+        for chunk in self.control[control::ACCOUNT_CHUNKS..][..control::CHUNKS].iter().zip(0..) {
+            let (&start, number) = chunk;
+            let of_chunk = length(number, account::FIRST).min(rest);
+            let bytes = read(self.reader, start, of_chunk * account::WORDS * 8);
+            let (found, _) = bytes.as_chunks::<{ account::WORDS * 8 }>();
+            accounts.extend(found.iter().map(Account::of));
+            rest -= of_chunk;
+            if rest == 0 {
+                break;
+            }
+        }
+        let whole = accounts.len() == count && self.control[control::LOST_ACCOUNTS] == 0;
+        whole.then(|| heap::of_ledger(Accounts::of(&accounts, live, most)))
+    }
+
     /// Its own memory, which is full of addresses and refers to nothing; also on the stacks of threads
     /// that are kept in the middle of it, which have these thread pointers.
     pub fn memory(&self, threads: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
@@ -96,8 +119,9 @@ impl Ledger {
         };
         let blocks = chunks(control::BLOCK_CHUNKS, block::FIRST * block::WORDS * 8);
         let stacks = chunks(control::STACK_CHUNKS, stack::FIRST * 8);
+        let accounts = chunks(control::ACCOUNT_CHUNKS, account::FIRST * account::WORDS * 8);
         let rooms = threads.filter_map(|pointer| self.room(pointer));
-        let all = std::iter::once(region).chain(blocks).chain(stacks).chain(rooms);
+        let all = std::iter::once(region).chain(blocks).chain(stacks).chain(accounts).chain(rooms);
         all.filter(|range| range.start < range.end).collect()
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nix::unistd::Pid;
 
-use crate::model::{Limited, Scope};
+use crate::model::{Limited, Measure, Scope};
 use crate::snapshot::{Blocks, Loss, Marks};
 use crate::trace::{Process, read};
 
@@ -62,6 +62,16 @@ impl Log {
     /// Where its entries are.
     pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
         self.entries.iter().copied().filter(|address| *address != 0)
+    }
+
+    /// How much of what was allocated in the window its entries are.
+    pub fn kept(&self, blocks: &Blocks) -> Measure {
+        let entries = self.addresses().filter_map(|address| blocks.starting_at(address));
+        let mut kept = Measure::default();
+        entries
+            .filter(|block| blocks.is_reported(*block))
+            .for_each(|block| kept.add(blocks.places()[block].size));
+        kept
     }
 
     /// What it says of blocks, which ascend. `threads` says which thread has allocated what is at an address. Entries are nobody's

@@ -7,6 +7,7 @@ mod contents;
 mod descriptor;
 mod files;
 mod growth;
+mod heap;
 mod ipc;
 mod layout;
 mod ledger;
@@ -144,6 +145,7 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let mut recorded = records.read(process.canary, &interrupted, heap, log.is_some());
     snapshot.losses.extend(records.losses());
     snapshot.losses.extend(recorded.losses());
+    snapshot.heap = records.heap(recorded.counts_canary);
     if process.canary.is_some() && !recorded.has_canary {
         snapshot.losses.push(Loss::NoCanary { reason: "malloc returned it unseen".into() });
     }
@@ -209,6 +211,8 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     snapshot.blocks.map_stacks(|key| indices[key]);
     snapshot.blocks.sort();
     if let Some(log) = log {
+        let kept = log.kept(&snapshot.blocks);
+        snapshot.heap = snapshot.heap.map(|heap| heap::without_log(heap, kept));
         let (marks, loss) = log.marks(&mut snapshot.blocks, &recorded.threads);
         snapshot.marks = marks;
         snapshot.losses.extend(loss);

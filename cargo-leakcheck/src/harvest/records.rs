@@ -6,9 +6,11 @@ use std::ops::Range;
 use leakcheck_common::{CANARY_SIZE, bad_free, block, process};
 use nix::unistd::Pid;
 
+use super::heap;
 use super::ledger::{Entry, Ledger};
 use super::lost::lost;
 use super::stacks::Keys;
+use crate::model;
 use crate::snapshot::{BadFree, Before, Block, Blocks, Loss};
 use crate::trace::{BadFreeRecord, BlockRecord, Heap, Kernel, Process, ProcessRecord};
 
@@ -115,6 +117,16 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// What was allocated in the window, whether it is still there or not; none where that is not known. `canary`
+    /// says that the canary is among it.
+    pub fn heap(&self, canary: bool) -> Option<model::Heap> {
+        let heap = match self {
+            Self::Kernel { counters, .. } => heap::of_kernel(counters),
+            Self::Ledger(ledger) => ledger.heap(),
+        };
+        heap.map(|heap| if canary { heap::without_canary(heap) } else { heap })
+    }
+
     /// What the recorder could not write down.
     pub fn losses(&self) -> Vec<Loss> {
         let Self::Kernel { counters, .. } = self else {
@@ -152,6 +164,8 @@ pub struct Recorded {
     pub keys: Keys,
     /// Whether the canary was seen, at the address that `malloc` returned for it.
     pub has_canary: bool,
+    /// Whether it was allocated in the window: where everything counts, it is there before the program runs.
+    pub counts_canary: bool,
     canary: Option<u64>,
     keeps_ranges: bool,
     keeps_threads: bool,
@@ -168,6 +182,7 @@ impl Recorded {
             }
         } else if self.canary == Some(address) {
             self.has_canary = record[block::SIZE] == CANARY_SIZE;
+            self.counts_canary = flags & block::FLAG_WINDOW != 0;
         } else {
             let block = Block {
                 address,

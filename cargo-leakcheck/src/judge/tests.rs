@@ -10,6 +10,7 @@ use crate::model::{
 mod accepted;
 mod counted;
 mod exits;
+mod heap;
 mod in_code;
 mod left;
 mod owners;
@@ -29,6 +30,8 @@ const OPTIONS: JudgeOptions = JudgeOptions {
     threads: None,
     mapped_bytes: None,
     growth: None,
+    peak_bytes: None,
+    total_blocks: None,
 };
 const OUTSTANDING: JudgeOptions = JudgeOptions { count: Count::Outstanding, ..OPTIONS };
 
@@ -61,7 +64,7 @@ fn verdict(budget: &Budget, found: &[(FindingKind, u64, u64)], options: &JudgeOp
         budget,
         &Outcome::Passed,
         false,
-        Seen { findings: findings(found), left: Left::default(), losses: Vec::new() },
+        Seen { findings: findings(found), left: Left::default(), losses: Vec::new(), ..Seen::default() },
         options,
         &nothing,
     )
@@ -225,7 +228,12 @@ fn what_is_not_judged() {
             &budget,
             &outcome,
             false,
-            Seen { findings: findings(&leak), left: Left::default(), losses: losses.clone() },
+            Seen {
+                findings: findings(&leak),
+                left: Left::default(),
+                losses: losses.clone(),
+                ..Seen::default()
+            },
             &OPTIONS,
             &nothing,
         );
@@ -256,7 +264,7 @@ fn leaks_of_a_test_that_did_not_simply_pass_count_on_demand() {
                 &none(),
                 &outcome,
                 should_panic,
-                Seen { findings: found, left: Left::default(), losses: Vec::new() },
+                Seen { findings: found, left: Left::default(), losses: Vec::new(), ..Seen::default() },
                 options,
                 &nothing,
             );
@@ -276,7 +284,7 @@ fn runtime_noise_is_taken_out_before_anything_is_summed() {
             &none(),
             &Outcome::Passed,
             false,
-            Seen { findings: found, left: Left::default(), losses: Vec::new() },
+            Seen { findings: found, left: Left::default(), losses: Vec::new(), ..Seen::default() },
             &OUTSTANDING,
             &nothing,
         );

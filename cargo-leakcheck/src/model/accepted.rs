@@ -98,6 +98,8 @@ pub struct Seen {
     pub findings: Vec<Finding<Vec<Frame>>>,
     /// What it has left in the kernel.
     pub left: Left<Vec<Frame>>,
+    /// What it has allocated; none where that is not known.
+    pub heap: Option<super::Heap>,
     /// What was not seen.
     pub losses: Vec<crate::snapshot::Loss>,
 }

@@ -30,6 +30,10 @@ pub struct Budget {
     pub warmup: Option<u64>,
     /// Bytes that each of the others may add to what is alive, on average; 0 where that is not said.
     pub bytes_per_iteration: Option<u64>,
+    /// Bytes of blocks allocated in the window that are alive at a time.
+    pub peak_bytes: Option<u64>,
+    /// Blocks allocated in the window.
+    pub total_blocks: Option<u64>,
     /// Why this test's leaks are reported but not judged.
     pub ignore: Option<String>,
 }

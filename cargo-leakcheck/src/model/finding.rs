@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Acceptance, InCode, Left, LeftFiles, Measure, Origin, Ran, Seen};
+use super::{Acceptance, Heap, InCode, Left, LeftFiles, Measure, Origin, Ran, Seen};
 use crate::snapshot::{Before, Loss};
 
 /// What is wrong with some blocks. The words are those of `ARCHITECTURE.md`.
@@ -95,6 +95,8 @@ pub struct Judged {
     pub left: Left<Vec<Frame>>,
     /// What it has left in its temporary directory; none where it had none of its own.
     pub files: Option<LeftFiles>,
+    /// What it has allocated in its window; none where that is not known.
+    pub heap: Option<Heap>,
     /// What was not seen.
     pub losses: Vec<Loss>,
     /// What of it is accepted.
@@ -111,7 +113,7 @@ impl Judged {
     /// What was seen of it, to be judged again.
     pub fn seen(&self) -> Seen {
         let (findings, left, losses) = (self.findings.clone(), self.left.clone(), self.losses.clone());
-        Seen { findings, left, losses }
+        Seen { findings, left, heap: self.heap, losses }
     }
 }
 

@@ -104,6 +104,11 @@ impl PlannedTest {
         self.policy.as_ref().is_none_or(|policy| is(&policy.trace))
     }
 
+    /// How many bytes may be alive at a time.
+    pub fn peak_limit(&self) -> Option<u64> {
+        self.budget.peak_bytes.or(self.judge.peak_bytes)
+    }
+
     /// How it is judged.
     pub fn judging(&self) -> JudgeOptions {
         // A program may have descriptors until it ends, as it may have blocks that it can still reach.

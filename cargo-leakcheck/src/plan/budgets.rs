@@ -126,6 +126,8 @@ fn parse_text(text: &str) -> Result<(&str, Budget), String> {
                 "iterations" => &mut budget.iterations,
                 "warmup" => &mut budget.warmup,
                 "bytes_per_iteration" => &mut budget.bytes_per_iteration,
+                "peak_bytes" => &mut budget.peak_bytes,
+                "total_blocks" => &mut budget.total_blocks,
                 _ => return Err(format!("unknown limit {key:?} for `{name}`")),
             };
             set(limit, value.parse::<u64>().map_err(|error| format!("{line:?} of `{name}`: {error}"))?)
@@ -172,7 +174,7 @@ mod tests {
             record("krate::a::b\nbytes=0\nblocks=1\nreachable_bytes=2\nreachable_blocks=3\n").as_slice(),
             &record("krate::top\noutstanding_bytes=18446744073709551615\nignore=a=b, ünïcode\n"),
             &[0; 7],
-            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\nchildren=8\nthreads=9\nkernel_bytes=10\nmapped_bytes=11\niterations=20\nwarmup=3\nbytes_per_iteration=12\n"),
+            &record("krate::r#mod::r#type\nbytes=5\nfds=6\nipc=7\nchildren=8\nthreads=9\nkernel_bytes=10\nmapped_bytes=11\niterations=20\nwarmup=3\nbytes_per_iteration=12\npeak_bytes=13\ntotal_blocks=14\n"),
             &[0; 9],
         ]
         .concat();
@@ -199,6 +201,8 @@ mod tests {
             iterations: Some(20),
             warmup: Some(3),
             bytes_per_iteration: Some(12),
+            peak_bytes: Some(13),
+            total_blocks: Some(14),
             ..Budget::default()
         };
         let expected = [("a::b", limits), ("top", ignored), ("r#mod::r#type", raw)];

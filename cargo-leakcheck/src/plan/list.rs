@@ -39,6 +39,8 @@ fn budget(budget: &Budget) -> String {
         iterations,
         warmup,
         bytes_per_iteration,
+        peak_bytes,
+        total_blocks,
         ignore,
     } = budget;
     let limits = [
@@ -56,6 +58,8 @@ fn budget(budget: &Budget) -> String {
         ("iterations", iterations),
         ("warmup", warmup),
         ("bytes_per_iteration", bytes_per_iteration),
+        ("peak_bytes", peak_bytes),
+        ("total_blocks", total_blocks),
     ];
     let mut words: Vec<_> =
         limits.iter().filter_map(|(name, limit)| limit.map(|limit| format!("{name}={limit}"))).collect();

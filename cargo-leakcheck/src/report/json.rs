@@ -3,6 +3,7 @@
 mod accepted;
 mod chain;
 mod growth;
+mod heap;
 mod kernel;
 mod limits;
 mod read;
@@ -115,6 +116,7 @@ pub(super) struct Test<'a> {
     possibly_lost: Measure,
     still_reachable: Measure,
     bad_frees: u64,
+    heap: Option<heap::Row>,
     findings: Vec<Found<'a>>,
     kernel: Kernel<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -231,6 +233,7 @@ pub(super) fn test_with<'a>(checked: &'a CheckedTest, view: &'a View, findings: 
         possibly_lost: memory.totals.possibly_lost,
         still_reachable: memory.totals.still_reachable,
         bad_frees: memory.totals.bad_frees,
+        heap: memory.heap.map(Into::into),
         findings,
         kernel: Kernel::of(memory, view),
         growth: memory.left.growth.as_ref().map(|growth| growth::Row::of(growth, view)),
@@ -313,6 +316,7 @@ pub fn kind(loss: &Loss) -> &str {
         Loss::Started { .. } => "started",
         Loss::Descriptors { .. } => "descriptors",
         Loss::KernelBytes => "kernel_bytes",
+        Loss::Heap | Loss::Peak { .. } => "heap",
         Loss::Ipc { .. } | Loss::IpcCalls { .. } => "ipc",
         Loss::Mappings { .. } => "mappings",
         Loss::Growth { .. } => "growth",

@@ -4,7 +4,7 @@
 use junit_report::{Duration, ReportBuilder, TestCase, TestCaseBuilder, TestSuiteBuilder};
 
 use super::excerpt::Sources;
-use super::{Format, Run, View, accepted, findings, mapped, text};
+use super::{Format, Run, View, accepted, findings, heap, mapped, text};
 use crate::error::Exit;
 use crate::model::{CheckedTest, Outcome, RecordedBy, Verdict};
 
@@ -66,6 +66,7 @@ fn case(test: &CheckedTest, view: &View, sources: &Sources) -> TestCase {
         aside += &format!("allocators: {}\n", test.allocators.join(", "));
     }
     aside.extend(accepted::ignored_of(test).map(|line| line + "\n"));
+    aside.extend(heap::line(test).map(|line| line + "\n"));
     let mut case = match (&memory.verdict, outcome) {
         (Verdict::Leaks(reasons), None) if memory.counts => failure("leak", reasons),
         (Verdict::Leaks(reasons), Some(outcome)) if memory.counts => {

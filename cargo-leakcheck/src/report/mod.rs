@@ -12,6 +12,7 @@ mod findings;
 mod folded;
 mod github;
 mod growth;
+mod heap;
 mod html;
 mod ipc;
 mod json;

@@ -96,6 +96,7 @@ fn unfinished(test: &PlannedTest) -> CheckedTest {
         totals: Totals::default(),
         left: Left::default(),
         files: None,
+        heap: None,
         acceptance: Acceptance::default(),
         losses: losses.clone(),
         verdict: Verdict::Incomplete(losses),

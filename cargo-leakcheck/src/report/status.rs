@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{View, accepted, descriptors, growth, left, mapped, text};
+use super::{View, accepted, descriptors, growth, heap, left, mapped, text};
 use crate::judge;
 use crate::model::{CheckedTest, Compared, FindingKind, Measure, Outcome, Verdict};
 
@@ -105,6 +105,7 @@ fn aside(test: &CheckedTest, view: &View) -> String {
         open,
         (kept > 0).then(|| format!("{} kept by one-time initializers", text::count(kept, "descriptor"))),
         ipc_within.then(|| format!("{} left, within the budget", text::count(ipc, "IPC object"))),
+        heap::aside(test),
         within.then(|| format!("{} B lost, within the budget", own.bytes)),
         (by_others.blocks > 0).then(|| format!("{} B lost by dependencies, not judged", by_others.bytes)),
         some(totals.possibly_lost, FindingKind::PossiblyLost),

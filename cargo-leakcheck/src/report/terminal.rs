@@ -9,7 +9,7 @@ use camino::Utf8Path;
 
 use super::excerpt::Sources;
 use super::status::{Status, status};
-use super::{Run, View, accepted, files_left, findings, owners, targets, text};
+use super::{Run, View, accepted, files_left, findings, heap, owners, targets, text};
 use crate::model::{CheckedTest, NotChecked, Outcome, OwnCode, Stdio, Verdict};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -67,7 +67,8 @@ impl Terminal {
             let findings = findings::render(test, &self.view, &self.sources, true);
             let Status { word: result, style, .. } = status(test, &self.view);
             let findings = if findings.is_empty() { "nothing was left\n" } else { &findings };
-            format!("{} {}\n\n{findings}", word(&result, style), name(test))
+            let heap = heap::line(test).map_or_else(String::new, |heap| format!("{:13}{heap}\n", ""));
+            format!("{} {}\n{heap}\n{findings}", word(&result, style), name(test))
         });
         explained.collect::<Vec<_>>().join("\n")
     }
@@ -86,6 +87,10 @@ impl Terminal {
         let mut shown = format!("\n{} {}\n", word(&result, style), name(test));
         if !detail.is_empty() {
             shown += &format!("{:13}{}\n", "", text::line(&detail));
+        }
+        let heap_asked_for = self.view.full_stacks || heap::is_limited(test);
+        if let Some(heap) = heap::line(test).filter(|_| heap_asked_for) {
+            shown += &format!("{:13}{heap}\n", "");
         }
         if let Some(files) = files {
             shown += &format!("{:13}{files}\n", "");

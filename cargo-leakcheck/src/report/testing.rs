@@ -53,6 +53,7 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
             totals: Totals::default(),
             left: Left::default(),
             files: None,
+            heap: None,
             acceptance: Acceptance::default(),
             losses,
             verdict,

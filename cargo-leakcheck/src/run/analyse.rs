@@ -74,7 +74,8 @@ fn examine(
     let Ran { mut test, outcome, duration, output, recorded_by, allocators, mut memory } = traced.ran;
     test.should_panic |= is_should_panic(&test, &output.stdout);
     let files = memory.files.take();
-    let Seen { mut findings, mut left, mut losses } = explain(memory, symbolizer, options, progress);
+    let Seen { mut findings, mut left, mut heap, mut losses } =
+        explain(memory, symbolizer, options, progress);
     let second = second.map(|second| (second.ran.memory, second.children));
     let mut frees = Vec::new();
     let children = second.map(|(memory, children)| {
@@ -94,6 +95,7 @@ fn examine(
         let child = explain(snapshot, symbolizer, options, progress);
         findings
             .extend(child.findings.into_iter().map(|it| Finding { process: Some(process.clone()), ..it }));
+        heap = heap.zip(child.heap).map(|(own, childs)| own + childs);
         let loss = |loss| Loss::Child { process: process.clone(), loss: Box::new(loss) };
         losses.extend(child.losses.into_iter().map(loss));
     }
@@ -109,7 +111,7 @@ fn examine(
         };
         accepting.of(&test, seen, &can_fail, &|by_rules| judge::failing(&test, &outcome, seen, by_rules))
     };
-    let seen = Seen { findings, left, losses };
+    let seen = Seen { findings, left, heap, losses };
     let memory = judge::judge(&test.budget, &outcome, panics, seen, &how, &accepted);
     let memory = Judged { files, ..memory };
     Ran { test, outcome, duration, output, recorded_by, allocators, memory }
@@ -131,7 +133,7 @@ fn explain(
     }
     let left = symbolizer.explain_left(&snapshot);
     let findings = symbolizer.explain(&snapshot, findings);
-    Seen { findings, left, losses: snapshot.losses }
+    Seen { findings, left, heap: snapshot.heap, losses: snapshot.losses }
 }
 
 /// What is looked at, by how a test is traced.

@@ -7,6 +7,7 @@ use leakcheck_common::{CANARY_SIZE, thread};
 use nix::sys::ptrace::{getregs, setregs};
 use nix::unistd::Pid;
 
+use super::ledger::Says;
 use super::libraries::{Library, Start};
 use super::process::{Breakpoint, Phase, Process};
 use super::steering::Steering;
@@ -161,9 +162,13 @@ fn plant(
     }
     let mut malloc = first.range.start + libraries.malloc;
     if let Some(ledger) = &process.ledger {
-        // A child has no window bits.
-        let all_counts = process.child.is_some();
-        let (control, enter) = ledger.introduce(process.pid, &mappings, process.notes_frees, all_counts)?;
+        let says = Says {
+            notes_frees: process.notes_frees,
+            // A child has no window bits.
+            all_counts: process.child.is_some(),
+            exact_peak: process.wanted.exact_peak,
+        };
+        let (control, enter) = ledger.introduce(process.pid, &mappings, &says)?;
         malloc = enter;
         let blocks = control + leakcheck_preload::layout::control::BLOCKS as u64 * 8;
         steering.introduce(process.pid, &mappings, blocks)?;

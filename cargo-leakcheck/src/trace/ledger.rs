@@ -26,6 +26,16 @@ pub struct Ledger {
     table: Table,
 }
 
+/// What the ledger of a process is told.
+pub struct Says {
+    /// Note where blocks are freed.
+    pub notes_frees: bool,
+    /// Everything counts, and there are no window bits.
+    pub all_counts: bool,
+    /// The peak is to be exact, whatever the number of threads.
+    pub exact_peak: bool,
+}
+
 /// The table of frames: a file, and which modules have rows in it.
 #[derive(Clone, Debug)]
 struct Table {
@@ -76,8 +86,7 @@ impl Ledger {
         Ok(Self { enter, control, table: Table::write(place("frames")?, modules)?, path })
     }
 
-    /// Gives a process, which is kept at its entry point, what the ledger needs to know, such as whether
-    /// everything counts: the addresses of its control words and of the function to enter by.
+    /// Gives a process, which is kept at its entry point, what the ledger needs to know: the addresses of its control words and of the function to enter by.
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -85,8 +94,7 @@ impl Ledger {
         &self,
         pid: Pid,
         mappings: &[Mapping],
-        notes_frees: bool,
-        all_counts: bool,
+        says: &Says,
     ) -> std::result::Result<(u64, u64), String> {
         let first = mappings.iter().find(|mapping| mapping.path == self.path && mapping.offset == 0);
         let start = first.ok_or("the ledger was not loaded")?.range.start;
@@ -107,8 +115,9 @@ impl Ledger {
         let written = fits
             && write(control::MODULES, &modules)
             && write(control::TABLE_PATH, &path)
-            && write(control::NOTES, &u64::from(notes_frees).to_ne_bytes())
-            && write(control::ALL, &u64::from(all_counts).to_ne_bytes())
+            && write(control::NOTES, &u64::from(says.notes_frees).to_ne_bytes())
+            && write(control::ALL, &u64::from(says.all_counts).to_ne_bytes())
+            && write(control::EXACT, &u64::from(says.exact_peak).to_ne_bytes())
             && write(control::TABLE, &self.table.bytes.to_ne_bytes());
         if written { Ok((words, start + self.enter)) } else { Err("its ledger cannot be written".into()) }
     }

@@ -12,7 +12,7 @@ use super::growth::Repeated;
 use super::ledger::Ledger;
 use super::libraries::{Coverage, Libraries};
 use super::steering::Sees;
-use crate::model::Window;
+use crate::model::{PlannedTest, Window};
 use crate::options::{KernelBytes, TraceOptions};
 use crate::snapshot::{Loss, Mapping, Snapshot};
 use crate::sys::{self, Held};
@@ -154,16 +154,21 @@ pub struct Wanted {
     pub left: bool,
     /// Mappings.
     pub mappings: bool,
+    /// Its peak, exactly, whatever the number of threads.
+    pub exact_peak: bool,
 }
 
 impl Wanted {
-    const NOTHING: Self = Self { files: false, ipc: false, held: false, left: false, mappings: false };
+    /// Nothing.
+    pub const NOTHING: Self =
+        Self { files: false, ipc: false, held: false, left: false, mappings: false, exact_peak: false };
 
-    /// What is looked for with these options.
-    pub fn of(trace: &TraceOptions) -> Self {
+    /// What is looked for of a test that is traced with these options.
+    pub fn of(test: &PlannedTest, trace: &TraceOptions) -> Self {
         let held = trace.kernel_bytes != KernelBytes::Off;
         let TraceOptions { descriptors: files, ipc, children: left, mappings, .. } = *trace;
-        Self { files, ipc, held, left, mappings }
+        let exact_peak = test.peak_limit().is_some();
+        Self { files, ipc, held, left, mappings, exact_peak }
     }
 }
 

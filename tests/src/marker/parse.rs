@@ -1,6 +1,6 @@
 //! The grammar of the comments, one at a time.
 
-use super::{Amount, Announced, Body, KINDS, Kind, Left, Mapped, Marker, Object, Open, Remains, Rerun};
+use super::{Amount, Announced, Body, Heap, KINDS, Kind, Left, Mapped, Marker, Object, Open, Remains, Rerun};
 
 impl Marker {
     /// Reads the marker of a line of source, if it has one. `Err` says what cannot be understood.
@@ -51,6 +51,7 @@ fn body(text: &str) -> Result<Body, String> {
             "verdict" => one_of(&["clean", "leaks", "incomplete", "not_checked", "any"]).map(Body::Verdict),
             "files" => value.parse().map(Body::Files).map_err(|problem| format!("`{value}`: {problem}")),
             "timers" => number(value).map(Body::Timers),
+            "heap" => heap(value).map(Body::Heap),
             "findings" => one_of(&["any"]).map(|_| Body::FindingsAny),
             "crate exit" => number(value).map(Body::CrateExit),
             "crate args" => Ok(Body::CrateArgs(value.split_whitespace().map(str::to_owned).collect())),
@@ -80,6 +81,22 @@ fn body(text: &str) -> Result<Body, String> {
     let (_, kind) =
         *KINDS.iter().find(|(known, _)| *known == name).ok_or(format!("`{name}` is not known"))?;
     finding(kind, words).map(Body::Finding)
+}
+
+/// `peak 1024 bytes, 4096 bytes in 3 blocks`.
+fn heap(value: &str) -> Result<Heap, String> {
+    let unknown = || format!("`{value}` is not `peak N bytes, N bytes in N blocks`");
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let ["peak", peak, "bytes,", bytes, "bytes", "in", blocks, "block" | "blocks"] = words[..] else {
+        return Err(unknown());
+    };
+    let number = |word: &str| word.parse::<u64>().map_err(|_| unknown());
+    Ok(Heap {
+        peak_bytes: number(peak)?,
+        peak_bytes_at_least: None,
+        total_bytes: number(bytes)?,
+        total_blocks: number(blocks)?,
+    })
 }
 
 fn left(what: Remains, words: &[&str]) -> Result<Left, String> {

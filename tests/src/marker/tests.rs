@@ -106,6 +106,8 @@ fn what_is_left() {
     let Body::Left(orphaned) = body("//~ child running x3 orphaned") else { panic!() };
     assert!(orphaned.orphaned && orphaned.times == Some(3) && orphaned.word.is_none());
     assert_eq!(body("//~ timers: 2"), Body::Timers(2));
+    let heap = Heap { peak_bytes: 7, peak_bytes_at_least: None, total_bytes: 9, total_blocks: 1 };
+    assert_eq!(body("//~ heap: peak 7 bytes, 9 bytes in 1 block"), Body::Heap(heap));
 }
 
 #[test]
@@ -144,6 +146,8 @@ fn mistakes_are_errors() {
         "//~ child sleep",
         "//~ thread a b",
         "//~ timers: many",
+        "//~ heap: peak 7 bytes, 9 bytes",
+        "//~ heap: peak many bytes, 9 bytes in 1 block",
         "//~ [] definitely_lost 1 bytes 1 block",
         "//~ [a definitely_lost 1 bytes 1 block",
         "//~ verdict: leak",

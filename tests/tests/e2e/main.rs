@@ -23,6 +23,7 @@ mod exec;
 mod fixtures;
 mod frees;
 mod growth;
+mod heap;
 mod html;
 mod inside;
 mod install;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
         doctor::TRIALS,
         frees::TRIALS,
         growth::TRIALS,
+        heap::TRIALS,
         html::TRIALS,
         bad_input::TRIALS,
         descriptors::TRIALS,

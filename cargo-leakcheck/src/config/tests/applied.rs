@@ -72,6 +72,8 @@ fn every_limit_of_a_budget_has_a_key() {
         iterations,
         warmup,
         bytes_per_iteration,
+        peak_bytes,
+        total_blocks,
         ignore,
     } = budget;
     let limits = [
@@ -88,10 +90,12 @@ fn every_limit_of_a_budget_has_a_key() {
         mapped_bytes,
         warmup,
         bytes_per_iteration,
+        peak_bytes,
+        total_blocks,
     ];
     // For how often its body is run a file has `growth`, which is no limit.
     assert_eq!(iterations, None);
-    assert_eq!(limits, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13].map(Some));
+    assert_eq!(limits, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(Some));
     assert_eq!(ignore.as_deref(), Some("why"));
 }
 

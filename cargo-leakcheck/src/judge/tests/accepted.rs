@@ -12,7 +12,7 @@ fn accepting(items: &[(Item, u64, u64)]) -> Acceptance {
 
 fn judged(outcome: &Outcome, left: Left<Vec<Frame>>, acceptance: &Acceptance) -> Judged {
     let findings = findings(&[(DefinitelyLost, 40, 1), (DefinitelyLost, 24, 2), (IndirectlyLost, 8, 1)]);
-    let seen = Seen { findings, left, losses: Vec::new() };
+    let seen = Seen { findings, left, losses: Vec::new(), ..Seen::default() };
     judge(&none(), outcome, false, seen, &OPTIONS, &|_| acceptance.clone())
 }
 

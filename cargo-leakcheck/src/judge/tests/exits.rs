@@ -30,6 +30,7 @@ pub(in crate::judge) fn checked(outcome: Outcome, verdict: Verdict, counts: bool
         totals,
         left,
         files: None,
+        heap: None,
         losses,
         acceptance: Acceptance::default(),
         verdict,

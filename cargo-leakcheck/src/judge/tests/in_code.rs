@@ -18,7 +18,7 @@ fn limited(by: &str, bytes: Option<u64>, reachable_bytes: Option<u64>) -> Limite
 }
 
 fn reasons(budget: &Budget, findings: &[Finding<Vec<Frame>>]) -> Vec<String> {
-    let seen = Seen { findings: findings.to_vec(), left: Left::default(), losses: Vec::new() };
+    let seen = Seen { findings: findings.to_vec(), left: Left::default(), heap: None, losses: Vec::new() };
     match judge(budget, &Outcome::Passed, false, seen, &OPTIONS, &nothing).verdict {
         Verdict::Leaks(reasons) => reasons,
         Verdict::Clean => Vec::new(),
@@ -64,7 +64,7 @@ fn what_can_fail_is_said_by_the_scopes_limits_and_not_of_what_is_ignored() {
     ignored.in_code = InCode { ignored: Some("a:1".into()), scope: None };
     let others = findings(&[(StillReachable, 8, 1), (DefinitelyLost, 8, 1)]);
     let findings: Vec<_> = [reachable, ignored].into_iter().chain(others).collect();
-    let seen = Seen { findings, left: Left::default(), losses: Vec::new() };
+    let seen = Seen { findings, left: Left::default(), heap: None, losses: Vec::new() };
     let can_fail = |place: usize| {
         can_fail(&test, &seen, Item::Finding(place), crate::model::Leak::Memory(seen.findings[place].kind))
     };
@@ -74,7 +74,7 @@ fn what_can_fail_is_said_by_the_scopes_limits_and_not_of_what_is_ignored() {
 #[test]
 fn what_is_ignored_does_not_count() {
     let all = findings(&[(DefinitelyLost, 40, 1), (DefinitelyLost, 8, 1)]);
-    let seen = Seen { findings: all, left: Left::default(), losses: Vec::new() };
+    let seen = Seen { findings: all, left: Left::default(), heap: None, losses: Vec::new() };
     let by = By::Code("src/lib.rs:7".into());
     let accepted = Accepted { measure: Measure { bytes: 40, blocks: 1 }, by };
     let acceptance = Acceptance { items: [(Item::Finding(0), accepted)].into(), ..Acceptance::default() };

@@ -24,7 +24,7 @@ fn descriptors_left_open_are_counted_by_their_numbers() {
             &budget,
             &Outcome::Passed,
             false,
-            Seen { findings: Vec::new(), left: open(numbers), losses: Vec::new() },
+            Seen { findings: Vec::new(), left: open(numbers), losses: Vec::new(), ..Seen::default() },
             options,
             &nothing,
         )
@@ -51,7 +51,7 @@ fn descriptors_left_open_are_counted_by_their_numbers() {
         &limited(0),
         &Outcome::Passed,
         false,
-        Seen { findings: lost, left: open(&[&[3]]), losses: Vec::new() },
+        Seen { findings: lost, left: open(&[&[3]]), losses: Vec::new(), ..Seen::default() },
         &OPTIONS,
         &nothing,
     );
@@ -74,7 +74,7 @@ fn ipc_objects_are_counted() {
             &budget,
             &Outcome::Passed,
             false,
-            Seen { findings: Vec::new(), left, losses: Vec::new() },
+            Seen { findings: Vec::new(), left, losses: Vec::new(), ..Seen::default() },
             options,
             &nothing,
         )
@@ -108,7 +108,7 @@ fn children_and_threads_are_counted_where_there_is_a_limit() {
             &budget,
             &Outcome::Passed,
             false,
-            Seen { findings: Vec::new(), left, losses: Vec::new() },
+            Seen { findings: Vec::new(), left, losses: Vec::new(), ..Seen::default() },
             &options,
             &nothing,
         )
@@ -135,7 +135,7 @@ fn what_descriptors_hold_is_said_if_all_is_known_and_judged_if_there_is_a_limit(
             &budget,
             &Outcome::Passed,
             false,
-            Seen { findings: Vec::new(), left, losses: Vec::new() },
+            Seen { findings: Vec::new(), left, losses: Vec::new(), ..Seen::default() },
             &OPTIONS,
             &nothing,
         )
@@ -155,7 +155,7 @@ fn what_descriptors_hold_is_said_if_all_is_known_and_judged_if_there_is_a_limit(
             &none(),
             &Outcome::Passed,
             false,
-            Seen { findings: Vec::new(), left, losses: Vec::new() },
+            Seen { findings: Vec::new(), left, losses: Vec::new(), ..Seen::default() },
             &OPTIONS,
             &nothing,
         )
@@ -180,7 +180,7 @@ fn what_initializers_keep_holds_nothing_that_counts() {
         &budget,
         &Outcome::Passed,
         false,
-        Seen { findings: Vec::new(), left, losses: Vec::new() },
+        Seen { findings: Vec::new(), left, losses: Vec::new(), ..Seen::default() },
         &OPTIONS,
         &nothing,
     );
@@ -209,7 +209,7 @@ fn mapped_bytes_are_counted_where_there_is_a_limit() {
             &budget,
             &Outcome::Passed,
             false,
-            Seen { findings: Vec::new(), left, losses: Vec::new() },
+            Seen { findings: Vec::new(), left, losses: Vec::new(), ..Seen::default() },
             &options,
             &nothing,
         )

@@ -24,7 +24,7 @@ fn what_dependencies_leak_is_reported_only_where_that_is_wanted() {
     };
     let judged = |found, dependencies| {
         let options = JudgeOptions { dependencies, count_bad_frees: true, ..OPTIONS };
-        let seen = Seen { findings: found, left: Left::default(), losses: Vec::new() };
+        let seen = Seen { findings: found, left: Left::default(), losses: Vec::new(), ..Seen::default() };
         judge(&none(), &Outcome::Passed, false, seen, &options, &nothing)
     };
     let all = judged(found(), Dependencies::Fail);

@@ -374,10 +374,17 @@ function stacks(title, stack, kind, unknown) {
 
 const TEST_KNOWN = ["package", "binary", "name", "outcome", "exit_code", "signal", "verdict", "reasons", "counts", "attempt", "attempts", "duration_ns",
   "recorder", "recorder_reason", "allocators", "budget", "definitely_lost", "indirectly_lost", "possibly_lost", "still_reachable", "bad_frees", "kernel",
-  "growth", "temporary_files", "losses", "output", "status", "accepted", "baseline", "rules", "first", "number", "lower", "classes"];
+  "growth", "temporary_files", "heap", "losses", "output", "status", "accepted", "baseline", "rules", "first", "number", "lower", "classes"];
 
 /** `3 known, 1 new`. */
 const compared = (of) => Object.entries(of).filter(([, value]) => value > 0).map(([name, value]) => `${number(value)} ${name}`).join(", ") || "nothing known";
+
+/** What a test has allocated. */
+function heap(of) {
+  const least = of.peak_bytes_at_least;
+  const peak = least === undefined ? bytes(of.peak_bytes) : `between ${bytes(least)} and ${bytes(of.peak_bytes)} (several threads or processes)`;
+  return `peak ${peak}, ${count(of.total_blocks, "block")} of ${bytes(of.total_bytes)} allocated in all`;
+}
 
 function testDetail(test) {
   const limits = Object.entries(test.budget ?? {}).map(([name, value]) => `${name.replaceAll("_", " ")} ${typeof value === "number" ? number(value) : value}`).join(", ");
@@ -392,7 +399,7 @@ function testDetail(test) {
       ["Verdict", test.verdict.replaceAll("_", " ") + (test.verdict === "leaks" && !test.counts ? ", which does not count" : "")],
       ["Budget", limits || "0 bytes"], ["Baseline", test.baseline && compared(test.baseline)], ["Rules", test.rules && test.rules.map((row) => el("div", {}, hit(row)))], ["Time", seconds(test.duration_ns)], ["Attempts", attempts],
       ["Recorder", test.recorder && test.recorder + (test.recorder_reason ? `: ${test.recorder_reason}` : "")], ["Allocators", (test.allocators ?? []).join(", ")],
-      ...further(test, TEST_KNOWN)),
+      ["Heap", test.heap && heap(test.heap)], ...further(test, TEST_KNOWN)),
   ];
   const sums = [...LOST, "still_reachable"].filter((kind) => test[kind]?.blocks > 0);
   if (sums.length > 0 || test.bad_frees > 0) {

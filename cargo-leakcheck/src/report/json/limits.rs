@@ -35,6 +35,9 @@ pub struct Limits<'a> {
     warmup: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_per_iteration: Option<u64>,
+    peak_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_blocks: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ignore: Option<&'a str>,
 }
@@ -57,6 +60,8 @@ impl<'a> Limits<'a> {
             iterations,
             warmup,
             bytes_per_iteration,
+            peak_bytes,
+            total_blocks,
             ignore,
         } = budget;
         Self {
@@ -74,6 +79,8 @@ impl<'a> Limits<'a> {
             iterations: *iterations,
             warmup: *warmup,
             bytes_per_iteration: *bytes_per_iteration,
+            peak_bytes: *peak_bytes,
+            total_blocks: *total_blocks,
             ignore: ignore.as_deref(),
         }
     }

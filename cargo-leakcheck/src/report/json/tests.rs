@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{
-    Accepted, By, Covered, Descriptor, Held, HeldBy, IpcName, IpcObject, Item, KernelTotal, KernelTotals,
-    LeftMapping, Limited, Origin, OwnerKind, Step, Target, Through,
+    Accepted, By, Covered, Descriptor, Heap, Held, HeldBy, IpcName, IpcObject, Item, KernelTotal,
+    KernelTotals, LeftMapping, Limited, Origin, OwnerKind, Peak, Step, Target, Through,
 };
 use crate::options::Recorder;
 use crate::report::testing;
@@ -143,7 +143,7 @@ fn the_document_has_the_public_shape() {
                  "module": "/w/target/a-1", "address": 0x1000, "inlined": false, "own": true},
             ],
         }],
-        "kernel": {"bytes": 0, "descriptors": [], "ipc": [], "children": [], "threads": [], "timers": [], "mappings": []}, "temporary_files": null, "losses": [], "output": {"stdout": "", "stderr": "", "dropped_bytes": 0},
+        "kernel": {"bytes": 0, "descriptors": [], "ipc": [], "children": [], "threads": [], "timers": [], "mappings": []}, "temporary_files": null, "heap": null, "losses": [], "output": {"stdout": "", "stderr": "", "dropped_bytes": 0},
     });
     assert_eq!(
         document,
@@ -239,6 +239,9 @@ fn what_is_written_can_be_read() {
     let mut tests = all();
     tests[0].memory.attempts = Some(Attempts { total: 3, leaking: 1, failed: 2 });
     tests[1].test.attempt = 2;
+    let total = Measure { bytes: 30, blocks: 3 };
+    tests[0].memory.heap = Some(Heap { total, peak: Peak::exactly(20) });
+    tests[1].memory.heap = Some(Heap { total, peak: Peak { at_least: 10, at_most: 20 } });
     // What a test has written is kept as far as it is text.
     tests.iter_mut().for_each(|test| test.output.stdout.retain(|byte| byte.is_ascii()));
     let mut run = testing::run(tests);

@@ -116,10 +116,11 @@ impl Follower<'_> {
             return;
         };
         let trace = test.map_or(self.options, |test| test.test().trace(self.options));
+        let wanted = test.map_or(Wanted::NOTHING, |test| Wanted::of(test.test(), trace));
         let again = test.and_then(|test| self.again.get(&test.number));
         let notes_frees = trace.free_stacks || again.is_some_and(|again| again.frees);
         // What it leaves running is the test's, as whose child it is looked for.
-        let wanted = Wanted { left: false, ..Wanted::of(trace) };
+        let wanted = Wanted { left: false, ..wanted };
         let ledger = self.prepared.ledger(coverage);
         let process = Process::new(turn, pid, Window::Process, coverage, ledger, notes_frees);
         self.others.remove(&pid);

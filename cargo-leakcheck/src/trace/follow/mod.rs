@@ -169,7 +169,7 @@ impl<'a> Follower<'a> {
             &self.spawner,
             &self.null,
         )?;
-        let process = Process { wanted: Wanted::of(trace), repeated: Repeated::of(test), ..process };
+        let process = Process { wanted: Wanted::of(test, trace), repeated: Repeated::of(test), ..process };
         let pid = process.pid;
         let mut options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT

@@ -1,0 +1,92 @@
+//! What each thread keeps an account of: how much it allocates and frees of the blocks that count.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::layout::account;
+
+/// A thread's account. Only its thread writes to it, so plain loads and stores are enough.
+#[derive(Clone, Copy)]
+pub struct Account(*const AtomicU64);
+
+/// What all threads have handed over, and how much each may keep for itself.
+#[derive(Clone, Copy)]
+pub struct Shared {
+    /// Live bytes.
+    pub live: &'static AtomicU64,
+    /// The most that those ever were.
+    pub most: &'static AtomicU64,
+    pub slack: u64,
+}
+
+impl Account {
+    /// The account whose words are at an address.
+    ///
+    /// # Safety
+    /// There are [`account::WORDS`] words, for as long as the process lives.
+    #[inline(always)]
+    pub unsafe fn at(words: *const AtomicU64) -> Self {
+        Self(words)
+    }
+
+    #[inline(always)]
+    fn word(&self, word: usize) -> &AtomicU64 {
+        // SAFETY: an account has `account::WORDS` words, and lives as long as the process.
+        unsafe { &*self.0.add(word) }
+    }
+
+    #[inline(always)]
+    fn get(&self, word: usize) -> i64 {
+        self.word(word).load(Ordering::Relaxed) as i64
+    }
+
+    #[inline(always)]
+    fn set(&self, word: usize, value: i64) {
+        self.word(word).store(value as u64, Ordering::Relaxed);
+    }
+
+    /// Counts a block that was allocated.
+    #[inline(always)]
+    pub fn allocated(&self, size: usize) {
+        self.set(account::BLOCKS, self.get(account::BLOCKS).wrapping_add(1));
+        self.set(account::BYTES, self.get(account::BYTES).wrapping_add(size as i64));
+    }
+
+    /// Changes the live bytes: by a `realloc` at once, so that its two blocks are never both alive or both gone.
+    #[inline(always)]
+    pub fn change(&self, by: i64, shared: &Shared) {
+        let live = self.get(account::LIVE).wrapping_add(by);
+        if live.unsigned_abs() > shared.slack {
+            return self.hand_over(live, shared);
+        }
+        self.set(account::LIVE, live);
+        if by > 0 {
+            if live > self.get(account::TOP) {
+                self.set(account::TOP, live);
+            }
+        } else if live < self.get(account::BOTTOM) {
+            self.set(account::BOTTOM, live);
+        }
+    }
+
+    #[inline(never)]
+    fn hand_over(&self, live: i64, shared: &Shared) {
+        let Shared { live: all, most, .. } = shared;
+        let before = all.fetch_add(live as u64, Ordering::Relaxed) as i64;
+        let (top, bottom) = (self.get(account::TOP), self.get(account::BOTTOM));
+        self.set(account::PEAK, self.get(account::PEAK).max(before.wrapping_add(top)));
+        self.set(account::OLD_TOP, self.get(account::OLD_TOP).max(top));
+        self.set(account::OLD_BOTTOM, self.get(account::OLD_BOTTOM).min(bottom));
+        self.set(account::HANDED, self.get(account::HANDED).wrapping_add(1));
+        self.set(account::LIVE, 0);
+        self.set(account::TOP, 0);
+        self.set(account::BOTTOM, 0);
+        let now = before.wrapping_add(live);
+        let mut seen = most.load(Ordering::Relaxed);
+        while now > seen as i64 {
+            match most.compare_exchange_weak(seen, now as u64, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(other) => seen = other,
+            }
+        }
+    }
+}
