@@ -35,6 +35,7 @@ pub struct Limits<'a> {
     warmup: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_per_iteration: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     peak_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     total_blocks: Option<u64>,
