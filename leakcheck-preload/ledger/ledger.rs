@@ -155,16 +155,21 @@ pub fn gone(bytes: u64) {
 
 /// Changes the running thread's account.
 #[inline(always)]
-fn count(change: impl FnOnce(Account, &Shared)) {
+fn count(change: impl FnOnce(Account, &Shared<fn() -> u64>)) {
     let shared = &Shared {
         live: &LEAKCHECK_LEDGER[control::SHARED],
         most: &LEAKCHECK_LEDGER[control::SHARED + 1],
-        slack: if LEAKCHECK_LEDGER[control::EXACT].load(Ordering::Relaxed) == 0 { layout::SLACK } else { 0 },
+        slack: slack as fn() -> u64,
     };
     match thread::current().account(make_account) {
         Some(account) => change(account, shared),
         None => lost(control::LOST_ACCOUNTS),
     }
+}
+
+/// How much a thread may keep for itself.
+fn slack() -> u64 {
+    if LEAKCHECK_LEDGER[control::EXACT].load(Ordering::Relaxed) == 0 { layout::SLACK } else { 0 }
 }
 
 #[cold]

@@ -117,7 +117,7 @@ fn records_stay_in_one_chunk() {
 /// Accounts of threads, which take turns, and what is true of them.
 struct Threads {
     accounts: Vec<(&'static [AtomicU64], Account)>,
-    shared: Shared,
+    shared: Shared<Box<dyn Fn() -> u64 + Send + Sync>>,
     now: i64,
     peak: i64,
 }
@@ -131,7 +131,7 @@ impl Threads {
         };
         let [live, most] = [0, 1].map(|_| &words(1)[0]);
         let accounts = (0..number).map(account).collect();
-        Self { accounts, shared: Shared { live, most, slack }, now: 0, peak: 0 }
+        Self { accounts, shared: Shared { live, most, slack: Box::new(move || slack) }, now: 0, peak: 0 }
     }
 
     /// A thread allocates a block, and frees what counted with so many bytes.
