@@ -76,6 +76,14 @@ pub struct Announced {
     pub type_name: Option<String>,
 }
 
+impl Announced {
+    /// One of which no more is said.
+    pub fn new(kind: Kind, amount: Amount) -> Self {
+        let (held_by, child, scope, type_name) = (None, None, None, None);
+        Self { kind, amount, site_unknown: false, held_by, child, scope, ignored: false, type_name }
+    }
+}
+
 /// Descriptors left open that a comment announces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {

@@ -155,16 +155,7 @@ mod tests {
     use crate::marker::Announced;
 
     fn expected(kind: Kind, amount: Amount) -> Expected {
-        let what = Announced {
-            kind,
-            amount,
-            site_unknown: false,
-            held_by: None,
-            child: None,
-            scope: None,
-            ignored: false,
-            type_name: None,
-        };
+        let what = Announced::new(kind, amount);
         Expected { what, file: "forget/src/lib.rs".into(), line: 7 }
     }
 

@@ -200,16 +200,7 @@ fn finding(kind: Kind, words: &[&str]) -> Result<Announced, String> {
         }
         _ => return Err("the size is missing, for example `40 bytes 1 block`".into()),
     };
-    let mut announced = Announced {
-        kind,
-        amount,
-        site_unknown: false,
-        held_by: None,
-        child: None,
-        scope: None,
-        ignored: false,
-        type_name: None,
-    };
+    let mut announced = Announced::new(kind, amount);
     loop {
         rest = match rest {
             [] => return Ok(announced),

@@ -9,16 +9,7 @@ fn finding_beside_code() {
     let (alone, marker) = parsed("    leak(); //~ definitely_lost 4096 bytes 1 block");
     assert!(!alone);
     let amount = Amount::Exactly { bytes: 4096, blocks: 1, times: 1 };
-    let announced = Announced {
-        kind: Kind::DefinitelyLost,
-        amount,
-        site_unknown: false,
-        held_by: None,
-        child: None,
-        scope: None,
-        ignored: false,
-        type_name: None,
-    };
+    let announced = Announced::new(Kind::DefinitelyLost, amount);
     assert_eq!(marker, Marker { up: 0, tests: vec![], body: Body::Finding(announced) });
 }
 
