@@ -10,13 +10,12 @@ pub struct Account(*const AtomicU64);
 
 /// What all threads have handed over, and how much each may keep for itself.
 #[derive(Clone, Copy)]
-pub struct Shared<S> {
+pub struct Shared {
     /// Live bytes.
     pub live: &'static AtomicU64,
     /// The most that those ever were.
     pub most: &'static AtomicU64,
-    /// It is asked for where that matters only.
-    pub slack: S,
+    pub slack: u64,
 }
 
 impl Account {
@@ -54,7 +53,7 @@ impl Account {
 
     /// Changes the live bytes: by a `realloc` at once, so that its two blocks are never both alive or both gone.
     #[inline(always)]
-    pub fn change<S: Fn() -> u64>(&self, by: i64, shared: &Shared<S>) {
+    pub fn change(&self, by: i64, shared: impl FnOnce() -> Shared) {
         let live = self.get(account::LIVE).wrapping_add(by);
         self.set(account::LIVE, live);
         // Both are within the slack, and 0 where there is none.
@@ -66,14 +65,15 @@ impl Account {
     /// The thread has more for itself than ever since it has handed over, or less.
     #[cold]
     #[inline(never)]
-    fn go_further<S: Fn() -> u64>(&self, live: i64, shared: &Shared<S>) {
-        if live.unsigned_abs() > (shared.slack)() {
+    fn go_further(&self, live: i64, shared: impl FnOnce() -> Shared) {
+        let shared = shared();
+        if live.unsigned_abs() > shared.slack {
             return self.hand_over(live, shared);
         }
         self.set(if live > 0 { account::TOP } else { account::BOTTOM }, live);
     }
 
-    fn hand_over<S>(&self, live: i64, shared: &Shared<S>) {
+    fn hand_over(&self, live: i64, shared: Shared) {
         let Shared { live: all, most, .. } = shared;
         let before = all.fetch_add(live as u64, Ordering::Relaxed) as i64;
         let (top, bottom) = (self.get(account::TOP), self.get(account::BOTTOM));

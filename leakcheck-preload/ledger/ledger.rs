@@ -133,7 +133,7 @@ pub fn allocated(address: usize, size: usize, old: u64, frame: usize) {
         flags |= block::WINDOW;
         stack = call_stack(frame);
         // No block has more than `isize::MAX` bytes.
-        count(|account, shared| {
+        count(|account| {
             account.allocated(size);
             account.change((size as i64).wrapping_sub(old as i64), shared);
         });
@@ -150,26 +150,26 @@ pub fn allocated(address: usize, size: usize, old: u64, frame: usize) {
 /// Takes a block that counted, of so many bytes, off the running thread's account.
 #[inline(always)]
 pub fn gone(bytes: u64) {
-    count(|account, shared| account.change(0_i64.wrapping_sub(bytes as i64), shared));
+    count(|account| account.change(0_i64.wrapping_sub(bytes as i64), shared));
 }
 
 /// Changes the running thread's account.
 #[inline(always)]
-fn count(change: impl FnOnce(Account, &Shared<fn() -> u64>)) {
-    let shared = &Shared {
-        live: &LEAKCHECK_LEDGER[control::SHARED],
-        most: &LEAKCHECK_LEDGER[control::SHARED + 1],
-        slack: slack as fn() -> u64,
-    };
+fn count(change: impl FnOnce(Account)) {
     match thread::current().account(make_account) {
-        Some(account) => change(account, shared),
+        Some(account) => change(account),
         None => lost(control::LOST_ACCOUNTS),
     }
 }
 
-/// How much a thread may keep for itself.
-fn slack() -> u64 {
-    if LEAKCHECK_LEDGER[control::EXACT].load(Ordering::Relaxed) == 0 { layout::SLACK } else { 0 }
+/// What threads hand over to. Made where they do: a hook's frame has no room that it may leave unwritten.
+fn shared() -> Shared {
+    let exact = LEAKCHECK_LEDGER[control::EXACT].load(Ordering::Relaxed) != 0;
+    Shared {
+        live: &LEAKCHECK_LEDGER[control::SHARED],
+        most: &LEAKCHECK_LEDGER[control::SHARED + 1],
+        slack: if exact { 0 } else { layout::SLACK },
+    }
 }
 
 #[cold]

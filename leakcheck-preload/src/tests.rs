@@ -117,7 +117,7 @@ fn records_stay_in_one_chunk() {
 /// Accounts of threads, which take turns, and what is true of them.
 struct Threads {
     accounts: Vec<(&'static [AtomicU64], Account)>,
-    shared: Shared<Box<dyn Fn() -> u64 + Send + Sync>>,
+    shared: Shared,
     now: i64,
     peak: i64,
 }
@@ -131,7 +131,7 @@ impl Threads {
         };
         let [live, most] = [0, 1].map(|_| &words(1)[0]);
         let accounts = (0..number).map(account).collect();
-        Self { accounts, shared: Shared { live, most, slack: Box::new(move || slack) }, now: 0, peak: 0 }
+        Self { accounts, shared: Shared { live, most, slack }, now: 0, peak: 0 }
     }
 
     /// A thread allocates a block, and frees what counted with so many bytes.
@@ -141,7 +141,7 @@ impl Threads {
             account.allocated(size);
         }
         let by = new.unwrap_or(0) as i64 - old;
-        account.change(by, &self.shared);
+        account.change(by, || self.shared);
         self.now += by;
         self.peak = self.peak.max(self.now);
     }
@@ -233,8 +233,8 @@ fn threads_hand_over_at_once() {
                 // SAFETY: as above; only this thread writes to it.
                 let account = unsafe { Account::at(words.as_ptr()) };
                 for _ in 0..10_000 {
-                    account.change(5, shared);
-                    account.change(-4, shared);
+                    account.change(5, || *shared);
+                    account.change(-4, || *shared);
                 }
             });
         }
