@@ -4,6 +4,7 @@
 
 pub mod browser;
 pub mod compare;
+pub mod document;
 pub mod fixture;
 pub mod many;
 pub mod marker;

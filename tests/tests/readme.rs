@@ -1,22 +1,12 @@
 //! The README's screen and its code, with the tool on the real kernel.
 
 use fs_err as fs;
+use leakcheck_tests::document::{blocks, without_times};
 use leakcheck_tests::tool::{Workshop, repository};
 
-/// The fenced block that follows a line.
+/// The fenced block of the README that follows a line.
 fn block(before: &str) -> String {
-    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
-    let (_, rest) = readme.split_once(&format!("\n{before}\n")).expect("the README has the line");
-    rest.split("\n```").next().unwrap().to_owned()
-}
-
-/// A text with every time in brackets replaced.
-fn without_times(text: &str) -> String {
-    let lines = text.lines().map(|line| match (line.find('['), line.find("s]")) {
-        (Some(start), Some(end)) if start < end => format!("{}[time]{}", &line[..start], &line[end + 2..]),
-        _ => line.to_owned(),
-    });
-    lines.collect::<Vec<_>>().join("\n")
+    blocks("README.md", before).into_iter().next().expect("the README has the line")
 }
 
 #[test]

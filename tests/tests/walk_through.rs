@@ -2,34 +2,27 @@
 
 use camino::Utf8PathBuf;
 use fs_err as fs;
+use leakcheck_tests::document::{blocks, without_times};
 use leakcheck_tests::tool::{Run, Workshop, repository};
 
-const DOCUMENT: &str = "docs/walk-through.md";
 /// The versions that leak, and those that were mended.
 const VERSIONS: [(&str, &str); 3] = [("=1.0.0", "=1.0.1"), ("=0.3.32", "=0.3.33"), ("=0.6.3", "=0.6.4")];
 
 /// The document's fenced blocks of a language.
-fn blocks(language: &str) -> Vec<String> {
-    let text = fs::read_to_string(repository().join(DOCUMENT)).unwrap();
-    let start = format!("\n```{language}\n");
-    text.split(&start).skip(1).map(|rest| rest.split("\n```").next().unwrap().to_owned()).collect()
+fn shown(language: &str) -> Vec<String> {
+    blocks("docs/walk-through.md", &format!("```{language}"))
 }
 
 /// A text without what differs from run to run and from machine to machine: times in brackets, where cargo keeps sources.
 fn normal(text: &str) -> String {
-    let line = |line: &str| {
-        let line = match (line.find('['), line.find("s] ")) {
-            (Some(start), Some(end)) if start < end && line.starts_with("        ") => {
-                format!("{}[time]{}", &line[..start], &line[end + 2..])
-            }
-            _ => line.to_owned(),
-        };
-        let Some((before, rest)) = line.split_once("/registry/src/") else { return line };
-        let start = before.rfind([' ', '(']).map_or(0, |blank| blank + 1);
-        let path = rest.split_once('/').map_or("", |(_, path)| path);
-        normal(&format!("{}SOURCES {path}", &before[..start]))
-    };
-    text.lines().map(line).collect::<Vec<_>>().join("\n")
+    without_times(text).lines().map(without_sources).collect::<Vec<_>>().join("\n")
+}
+
+fn without_sources(line: &str) -> String {
+    let Some((before, rest)) = line.split_once("/registry/src/") else { return line.to_owned() };
+    let start = before.rfind([' ', '(']).map_or(0, |blank| blank + 1);
+    let path = rest.split_once('/').map_or("", |(_, path)| path);
+    without_sources(&format!("{}SOURCES {path}", &before[..start]))
 }
 
 struct Walk {
@@ -64,8 +57,8 @@ impl Walk {
 #[test]
 fn the_tool_says_what_the_document_shows() {
     let walk = Walk::begin();
-    let shown = blocks("text");
-    let [summary, findings @ .., mended] = &shown[..] else { panic!("{shown:?}") };
+    let texts = shown("text");
+    let [summary, findings @ .., mended] = &texts[..] else { panic!("{texts:?}") };
     assert_eq!(findings.len(), 3);
     let leaking = walk.run(&[]);
     leaking.expect(2, &["3 tests run: 0 clean, 3 leaking"]).unwrap();
@@ -76,7 +69,7 @@ fn the_tool_says_what_the_document_shows() {
         assert!(said.contains(&text), "{text}\n--- is not in\n{said}");
     }
 
-    let [dependencies, rule] = &blocks("toml")[..] else { panic!("the document has two blocks of TOML") };
+    let [dependencies, rule] = &shown("toml")[..] else { panic!("the document has two blocks of TOML") };
     let manifest = walk.root.join("Cargo.toml");
     let text = fs::read_to_string(&manifest).unwrap();
     assert!(text.contains(dependencies.split_once('\n').unwrap().1), "{dependencies}\n--- is not in\n{text}");
@@ -96,9 +89,9 @@ fn the_code_is_the_fixtures() {
     let fixture = fs::read_to_string(repository().join("fixtures/known/src/lib.rs")).unwrap();
     let lines = fixture.lines().map(str::trim).filter(|line| !line.starts_with("//"));
     let code = lines.collect::<Vec<_>>().join("\n");
-    let shown = blocks("rust");
-    assert_eq!(shown.len(), 3);
-    for block in shown {
+    let blocks = shown("rust");
+    assert_eq!(blocks.len(), 3);
+    for block in blocks {
         let block = block.lines().map(str::trim).collect::<Vec<_>>().join("\n");
         assert!(code.contains(&block), "{block}\n--- is not in\n{code}");
     }

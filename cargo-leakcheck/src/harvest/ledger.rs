@@ -12,7 +12,7 @@ use super::heap;
 use super::pages::Pages;
 use crate::model::Heap;
 use crate::snapshot::Loss;
-use crate::trace::{BadFreeRecord, BlockRecord, read, read_word};
+use crate::trace::{BadFreeRecord, BlockRecord, read, read_word, words};
 
 /// Most frames that a call stack may have, whichever the recorder is. The ledger is compiled without
 /// other crates and says it for itself.
@@ -172,9 +172,4 @@ impl Entry {
         words[common::TIME] = time;
         (address != 0).then_some(Self::Block(address, words))
     }
-}
-
-fn words(bytes: &[u8]) -> Vec<u64> {
-    let words = bytes.chunks_exact(8);
-    words.map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of 8"))).collect()
 }

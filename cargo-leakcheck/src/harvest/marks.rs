@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 use crate::model::{Limited, Measure, Scope};
 use crate::snapshot::{Blocks, Loss, Marks};
-use crate::trace::{Process, read};
+use crate::trace::{Process, read, words};
 
 /// Entries that there is room for.
 const ROOM: u64 = 1 << 18;
@@ -241,11 +241,6 @@ impl Scopes {
         let limited = around.by_ref().take(self.all.len()).find_map(|it| limits.get(&*it.name)).cloned();
         Some(Scope { name: innermost.name.to_string(), limited })
     }
-}
-
-fn words(bytes: &[u8]) -> Vec<u64> {
-    let words = bytes.chunks_exact(8);
-    words.map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of 8"))).collect()
 }
 
 #[cfg(test)]

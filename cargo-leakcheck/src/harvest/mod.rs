@@ -23,6 +23,7 @@ mod stacks;
 mod statics;
 mod totals;
 
+pub use descriptor::DESCRIPTOR;
 pub use growth::alive;
 pub use left::{end_children, is_settled};
 pub use proc::{is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
@@ -42,7 +43,7 @@ use records::Records;
 
 use crate::references::Finder;
 use crate::snapshot::{Blocks, Loss, Snapshot};
-use crate::trace::{BlockRecord, Heap, Process, ProcessRecord, Steering, ThreadRecord};
+use crate::trace::{BlockRecord, Heap, Process, ProcessRecord, Steering, ThreadRecord, read, words};
 
 /// libtest allocates more than 400 blocks before it enters a body, and the C library some 17 for it.
 /// Fewer than this have come from `malloc`: they came from elsewhere, and so do the test's.
@@ -286,9 +287,7 @@ fn mark_runtime_blocks(reader: Pid, threads: &Threads, blocks: &mut Blocks) {
         let Some(block) = blocks.starting_at(vector.wrapping_sub(16)) else { continue };
         blocks.set_runtime(block);
         let place = blocks.places()[block];
-        let words = crate::trace::read(reader, place.start, place.size as usize);
-        for word in words.chunks_exact(8) {
-            let word = u64::from_ne_bytes(word.try_into().expect("chunks of 8"));
+        for word in words(&read(reader, place.start, place.size as usize)) {
             if let Some(block) = blocks.starting_at(word) {
                 blocks.set_runtime(block);
             }

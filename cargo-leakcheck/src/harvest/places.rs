@@ -31,9 +31,13 @@ impl<'a> Places<'a> {
         Self { rows, now, code: Code::of(now, before), stacks, known: HashMap::new() }
     }
 
+    fn mapping(&self, address: u64) -> Option<&'a Mapping> {
+        self.now.iter().find(|mapping| mapping.range.contains(&address))
+    }
+
     /// How the frame at an address is found; none where nothing describes it.
     pub fn row(&mut self, address: u64) -> Option<Row> {
-        let mapping = self.now.iter().find(|mapping| mapping.range.contains(&address))?;
+        let mapping = self.mapping(address)?;
         self.rows.find(&mapping.path, address - mapping.range.start + mapping.offset)
     }
 
@@ -41,11 +45,8 @@ impl<'a> Places<'a> {
     /// called, are not its.
     pub fn without(&self, module: Option<&Utf8Path>, mut frames: Vec<u64>) -> Vec<u64> {
         let is_of = |address: &u64| {
-            let is_here = |mapping: &&Mapping| mapping.range.contains(&address.wrapping_sub(1));
-            self.now
-                .iter()
-                .find(is_here)
-                .is_some_and(|mapping| module.is_some_and(|path| mapping.path == *path))
+            let mapping = self.mapping(address.wrapping_sub(1));
+            mapping.is_some_and(|mapping| module.is_some_and(|path| mapping.path == *path))
         };
         let outermost = frames.iter().rposition(is_of);
         frames.drain(..outermost.map_or(0, |outermost| outermost + 1));

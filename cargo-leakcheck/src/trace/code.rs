@@ -88,8 +88,9 @@ impl Code {
             symbols.extend(elf.symbols());
         }
         let is_log = |symbol: &object::read::elf::ElfSymbol64<'_, '_>| {
-            let name = symbol.name().ok().filter(|name| name.contains(LOG));
-            symbol.kind() == object::SymbolKind::Data && symbol.is_definition() && name.is_some()
+            symbol.kind() == object::SymbolKind::Data
+                && symbol.is_definition()
+                && symbol.name().is_ok_and(|name| name.contains(LOG))
         };
         let log = symbols.iter().find(|symbol| is_log(symbol));
         let log = log.map(|symbol| symbol.address().wrapping_sub(elf.entry()));

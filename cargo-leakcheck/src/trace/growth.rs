@@ -12,7 +12,7 @@ use nix::libc::user_regs_struct as Registers;
 use nix::sys::ptrace::{getregs, setregs};
 use nix::unistd::Pid;
 
-use super::memory::{read, read_word, write};
+use super::memory::{read, read_word, words, write};
 use super::process::Process;
 use super::steering::Steering;
 use crate::model::{Iterations, Measure, PlannedTest, Window};
@@ -158,10 +158,7 @@ impl Body {
 
     /// Whether the test has not failed.
     fn is_ok(&self) -> bool {
-        let result = read(self.thread, self.registers.rdi, 24);
-        let words =
-            result.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of 8")));
-        words.into_iter().any(|word| OK.contains(&word))
+        words(&read(self.thread, self.registers.rdi, 24)).iter().any(|word| OK.contains(word))
     }
 
     /// Sends its thread to the entry.

@@ -59,6 +59,12 @@ fn pieces(address: u64, length: usize, mut read: impl FnMut(u64, &mut [u8]) -> u
     bytes
 }
 
+/// The words in bytes of this machine; what is less than one at the end is left out.
+pub fn words(bytes: &[u8]) -> Vec<u64> {
+    let (words, _) = bytes.as_chunks();
+    words.iter().map(|word| u64::from_ne_bytes(*word)).collect()
+}
+
 /// Reads one word.
 pub fn read_word(pid: Pid, address: u64) -> Option<u64> {
     read(pid, address, 8).try_into().ok().map(u64::from_ne_bytes)

@@ -4,11 +4,9 @@
 
 use nix::unistd::Pid;
 
-use super::memory::{read, read_into, write};
+use super::memory::{read, read_into, words, write};
+use crate::harvest::DESCRIPTOR;
 
-/// Where in a thread's descriptor its stack is looked for (`stackblock` and `stackblock_size` in `struct pthread`,
-/// nptl/descr.h), and how far from the descriptor's address a stack ends, in bytes: the size of a descriptor, rounded up.
-const DESCRIPTOR: usize = 0xa00;
 /// The x86-64 ABI leaves what is further below a stack pointer to signal handlers.
 const RED_ZONE: u64 = 128;
 const PAGE: usize = 4096;
@@ -19,7 +17,7 @@ const EMPTY: u32 = 8;
 
 /// Clears what is below the stack pointer of a thread that has not begun.
 pub fn clear(thread: Pid, stack_pointer: u64, thread_pointer: u64) {
-    let descriptor = read(thread, thread_pointer, DESCRIPTOR);
+    let descriptor = read(thread, thread_pointer, DESCRIPTOR as usize);
     let Some(lowest) = stack(&descriptor, stack_pointer, thread_pointer) else { return };
     let mut end = stack_pointer - RED_ZONE;
     let mut page = [0; PAGE];
@@ -42,13 +40,9 @@ pub fn clear(thread: Pid, stack_pointer: u64, thread_pointer: u64) {
 }
 
 /// Where the stack begins that a descriptor is at the upper end of, by what it says itself: an address and a size, side by
-/// side. None where it has no such words, as in other C libraries, or another stack is in use.
+/// side (`stackblock` and `stackblock_size` in `struct pthread`, nptl/descr.h). None where it has no such words, as in other C libraries, or another stack is in use.
 fn stack(descriptor: &[u8], stack_pointer: u64, thread_pointer: u64) -> Option<u64> {
-    let words: Vec<u64> = descriptor
-        .chunks_exact(8)
-        .map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of 8")))
-        .collect();
-    let ends = thread_pointer.saturating_add(1)..=thread_pointer.saturating_add(2 * DESCRIPTOR as u64);
+    let ends = thread_pointer.saturating_add(1)..=thread_pointer.saturating_add(2 * DESCRIPTOR);
     let is_stack = |&(start, size): &(u64, u64)| {
         // Nothing is at the lowest addresses: that would be a number, with one of the descriptor's own addresses behind it.
         if start < LOWEST {
@@ -57,7 +51,7 @@ fn stack(descriptor: &[u8], stack_pointer: u64, thread_pointer: u64) -> Option<u
         let used = start.saturating_add(RED_ZONE)..thread_pointer;
         used.contains(&stack_pointer) && start.checked_add(size).is_some_and(|end| ends.contains(&end))
     };
-    words.windows(2).map(|pair| (pair[0], pair[1])).find(is_stack).map(|(start, _)| start)
+    words(descriptor).windows(2).map(|pair| (pair[0], pair[1])).find(is_stack).map(|(start, _)| start)
 }
 
 #[cfg(test)]
