@@ -17,7 +17,7 @@ pub use blocks::{Block, Blocks, Place};
 pub use frees::{BadFree, Before};
 pub use loss::Loss;
 pub use marks::Marks;
-pub use references::{Reference, References};
+pub use references::{Reference, References, Rows};
 pub use roots::{Part, Root, RootKind, Storage};
 
 /// The state of one process at its exit.

@@ -4,7 +4,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::layout::account;
 
-/// A thread's account. Only its thread writes to it, so plain loads and stores are enough.
+/// A thread's account. Only its thread writes to it, so plain loads and stores are enough. It is handed on by value: the hooks' frames
+/// have no room for it, which would not be written to before a walk.
 #[derive(Clone, Copy)]
 pub struct Account(*const AtomicU64);
 
@@ -46,14 +47,14 @@ impl Account {
 
     /// Counts a block that was allocated.
     #[inline(always)]
-    pub fn allocated(&self, size: usize) {
+    pub fn allocated(self, size: usize) {
         self.set(account::BLOCKS, self.get(account::BLOCKS).wrapping_add(1));
         self.set(account::BYTES, self.get(account::BYTES).wrapping_add(size as i64));
     }
 
     /// Changes the live bytes: by a `realloc` at once, so that its two blocks are never both alive or both gone.
     #[inline(always)]
-    pub fn change(&self, by: i64, shared: impl FnOnce() -> Shared) {
+    pub fn change(self, by: i64, shared: impl FnOnce() -> Shared) {
         let live = self.get(account::LIVE).wrapping_add(by);
         self.set(account::LIVE, live);
         // Both are within the slack, and 0 where there is none.
@@ -65,7 +66,7 @@ impl Account {
     /// The thread has more for itself than ever since it has handed over, or less.
     #[cold]
     #[inline(never)]
-    fn go_further(&self, live: i64, shared: impl FnOnce() -> Shared) {
+    fn go_further(self, live: i64, shared: impl FnOnce() -> Shared) {
         let shared = shared();
         if live.unsigned_abs() > shared.slack {
             return self.hand_over(live, shared);
@@ -73,7 +74,7 @@ impl Account {
         self.set(if live > 0 { account::TOP } else { account::BOTTOM }, live);
     }
 
-    fn hand_over(&self, live: i64, shared: Shared) {
+    fn hand_over(self, live: i64, shared: Shared) {
         let Shared { live: all, most, .. } = shared;
         let before = all.fetch_add(live as u64, Ordering::Relaxed) as i64;
         let (top, bottom) = (self.get(account::TOP), self.get(account::BOTTOM));

@@ -4,8 +4,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::account::{Account, Shared};
 use crate::layout::{self, account, block, control, stack};
+use crate::memo::Slot;
 use crate::pool::Pool;
 use crate::table::{BLOCK_ROOTS, Block, Blocks, STACK_ROOTS, Stacks};
+use crate::thread::Room;
 use crate::{next, sys, thread};
 
 /// The words that the tracer reads, by their name.
@@ -218,15 +220,50 @@ pub fn bad_free(address: usize, before: Option<Block>, frame: usize) {
 }
 
 /// The number of the call stack from the hook's frame outwards, 0 if it is lost.
+#[inline(always)]
 fn call_stack(frame: usize) -> u32 {
+    // SAFETY: the caller's frame, which is running.
+    let slot = unsafe { Slot::of(frame) };
+    // SAFETY: as above.
+    match unsafe { slot.call_stack(frame, &STACKS.pool) } {
+        Some(number) => number,
+        None => {
+            thread::sweep();
+            walk(frame, slot)
+        }
+    }
+}
+
+/// The same by a walk, which may be remembered.
+#[inline(never)]
+fn walk(frame: usize, slot: Slot) -> u32 {
     thread::current().with_room(|room| {
-        // SAFETY: the caller's frame, which is running.
-        let stack = unsafe { thread::walk(frame, room) };
-        STACKS.number(stack).unwrap_or_else(|| {
+        // SAFETY: as above.
+        let stack = unsafe { thread::walk(frame, room, |_| {}) };
+        let Some(number) = STACKS.number(stack) else {
             lost(control::LOST_STACKS);
-            0
-        })
+            return 0;
+        };
+        if slot.missed() {
+            remember(frame, room, slot, number);
+        }
+        number
     })
+}
+
+/// Has the walk from a frame found from now on, which has come to a call stack.
+#[cold]
+#[inline(never)]
+fn remember(frame: usize, room: &mut Room, slot: Slot, number: u32) {
+    let mut count = Some(0);
+    // SAFETY: as above.
+    unsafe { thread::walk(frame, room, |read| count = count.and_then(|count| read.map(|_| count + 1))) };
+    if let Some(count) = count {
+        slot.keep(&STACKS.pool, number, count, |note| {
+            // SAFETY: as above.
+            unsafe { thread::walk(frame, room, |read| _ = read.map(&mut *note)) };
+        });
+    }
 }
 
 #[cold]

@@ -14,6 +14,7 @@ mod hooks;
 #[allow(dead_code, reason = "some of it is for the tracer only")]
 mod layout;
 mod ledger;
+mod memo;
 mod next;
 mod pool;
 mod sys;

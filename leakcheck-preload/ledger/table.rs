@@ -10,7 +10,7 @@ use crate::layout::{block, stack};
 use crate::pool::Pool;
 use crate::thread::CallStack;
 
-/// Roots of the trie of blocks: one for each page of a small heap.
+/// Roots of the trie of blocks: one for each 16 bytes of a heap of 1 MiB.
 pub const BLOCK_ROOTS: usize = 1 << 16;
 /// Roots of the trie of stacks.
 pub const STACK_ROOTS: usize = 1 << 10;
@@ -113,16 +113,16 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Where an address is looked for: its root, and the bits that choose the way below. Blocks of one
-    /// page share a root, so that a small heap needs few pages of roots.
+    /// Where an address is looked for: its root, and the bits that choose the way below. Neighbours have roots side by side, so that
+    /// in a heap of a megabyte each block has its own, and a smaller one needs few pages of roots; heaps that are apart are
+    /// spread over all.
     #[inline(always)]
     fn way(&self, address: usize) -> (*const AtomicU32, u64) {
-        let page = spread(address as u64 >> 12);
+        let key = spread(address as u64);
         let roots = self.roots.load(Ordering::Relaxed) as usize as *const AtomicU32;
-        let root = page as usize % BLOCK_ROOTS;
-        let key = (address as u64 >> 4 & 0xff) | (page >> 16) << 8;
+        let root = address as u64 >> 4 ^ spread(address as u64 >> 20);
         // SAFETY: there are `BLOCK_ROOTS` roots.
-        (unsafe { roots.add(root) }, key)
+        (unsafe { roots.add(root as usize % BLOCK_ROOTS) }, key)
     }
 
     /// The record of an address that was allocated before.

@@ -135,6 +135,34 @@ impl Thread {
     }
 }
 
+/// What a walk has read at a place: one word, or two.
+#[derive(Clone, Copy)]
+pub struct Read {
+    pub place: u64,
+    pub first: u64,
+    pub second: Option<u64>,
+}
+
+/// Bytes of stack that a walk and what it calls may take.
+const SWEPT: usize = 2048;
+
+/// Clears the stack below the running function, where a walk is about to begin: what others have left there would be in its frames
+/// where it has not written yet, and if the thread were stopped in it, blocks that nothing refers to would pass for referred to.
+#[inline(always)]
+pub fn sweep() {
+    // SAFETY: nobody has anything below the stack pointer; the compiler keeps nothing there where assembly code may use the stack.
+    unsafe {
+        asm!(
+            "lea rdi, [rsp - {swept}]",
+            "rep stosq",
+            swept = const SWEPT,
+            inout("rax") 0 => _,
+            inout("rcx") SWEPT / 8 => _,
+            out("rdi") _,
+        );
+    }
+}
+
 /// Takes the return addresses from the frame at `frame` outwards: by the chain of frame pointers, and
 /// by the table of frames through code that keeps none.
 ///
@@ -142,15 +170,18 @@ impl Thread {
 /// code that it does not describe, a frame pointer may be any number: memory is read by a system call
 /// from there on, which fails where there is none.
 ///
+/// `note` is called with what was read, in the order in which the one led to the other; with none for what took a system call.
+///
 /// # Safety
 /// `frame` is that of a function that is running: its saved frame pointer, and behind it its return
 /// address.
 #[inline(always)]
-pub unsafe fn walk(frame: usize, room: &mut Room) -> CallStack<'_> {
+pub unsafe fn walk(frame: usize, room: &mut Room, mut note: impl FnMut(Option<Read>)) -> CallStack<'_> {
     let frames = room.as_mut_ptr().cast::<u64>();
     let (mut count, mut hash) = (0, 0_u64);
     // SAFETY: the caller's promise.
     let [fp, mut address] = unsafe { *(frame as *const [u64; 2]) };
+    note(Some(Read { place: frame as u64, first: fp, second: Some(address) }));
     let mut at = Frame { sp: frame as u64 + 16, fp };
     let mut sure = true;
     for factor in &FACTORS {
@@ -162,9 +193,10 @@ pub unsafe fn walk(frame: usize, room: &mut Room) -> CallStack<'_> {
             // SAFETY: by the table, `fp` is the frame pointer of code that has not returned; were it
             // another number, it would still be one of the stack.
             let [fp, address] = unsafe { *(at.fp as *const [u64; 2]) };
+            note(Some(Read { place: at.fp, first: fp, second: Some(address) }));
             Some((address, Frame { sp: at.fp + 16, fp }))
         } else {
-            leave(address, at, &mut sure)
+            leave(address, at, &mut sure, &mut note)
         };
         match caller {
             Some((next, frame)) if next != 0 => (address, at) = (next, frame),
@@ -178,26 +210,40 @@ pub unsafe fn walk(frame: usize, room: &mut Room) -> CallStack<'_> {
 /// The caller of any code: its return address and frame. Out of the way of the loop, whose registers
 /// it would take.
 #[inline(never)]
-fn leave(address: u64, at: Frame, sure: &mut bool) -> Option<(u64, Frame)> {
+fn leave(
+    address: u64,
+    at: Frame,
+    sure: &mut bool,
+    note: &mut impl FnMut(Option<Read>),
+) -> Option<(u64, Frame)> {
     let way = frames::way(address);
     *sure &= !matches!(way, Way::Unknown);
-    let word = |place: u64| match *sure && is_near(place, at) {
-        // SAFETY: by the table, the word is part of a live frame, as in `walk`.
-        true => Some(unsafe { *(place as *const u64) }),
-        false => sys::read(place as usize).map(|[word]| word),
-    };
     match way {
-        Way::Row(row) => row.caller(at, word),
+        Way::Row(row) => row.caller(at, |place| read(place, at, *sure, note).map(|[word]| word)),
         Way::Pointer | Way::Unknown if at.fp < at.sp => None,
         Way::Pointer | Way::Unknown => {
-            let [fp, address] = match *sure && is_near(at.fp, at) {
-                // SAFETY: as in `walk`.
-                true => unsafe { *(at.fp as *const [u64; 2]) },
-                false => sys::read(at.fp as usize)?,
-            };
+            let [fp, address] = read(at.fp, at, *sure, note)?;
             Some((address, Frame { sp: at.fp.checked_add(16)?, fp }))
         }
     }
+}
+
+/// Reads words of a stack.
+#[inline(always)]
+fn read<const WORDS: usize>(
+    place: u64,
+    at: Frame,
+    sure: bool,
+    note: &mut impl FnMut(Option<Read>),
+) -> Option<[u64; WORDS]> {
+    if !(sure && is_near(place, at)) {
+        note(None);
+        return sys::read(place as usize);
+    }
+    // SAFETY: by the table, they are part of a live frame, as in `walk`.
+    let words = unsafe { *(place as *const [u64; WORDS]) };
+    note(Some(Read { place, first: words[0], second: words.get(1).copied() }));
+    Some(words)
 }
 
 /// Whether a place is little further up than a frame's end: on its stack, however small that is and whatever

@@ -17,6 +17,9 @@ mod frames;
 #[path = "../ledger/ledger.rs"]
 mod ledger;
 #[cfg(test)]
+#[path = "../ledger/memo.rs"]
+mod memo;
+#[cfg(test)]
 #[path = "../ledger/next.rs"]
 mod next;
 #[cfg(test)]

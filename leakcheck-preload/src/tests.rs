@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::account::{Account, Shared};
 use crate::accounts::{self, Accounts};
 use crate::layout::{account, block, control, stack};
+use crate::memo::Slot;
 use crate::pool::Pool;
 use crate::table::{BLOCK_ROOTS, Blocks, STACK_ROOTS, Stacks};
-use crate::thread::CallStack;
+use crate::thread::{CallStack, Read};
 
 /// Words that live for ever, as the ledger's do.
 fn words(count: usize) -> &'static [AtomicU64] {
@@ -94,6 +95,59 @@ fn stacks_are_told_by_their_frames() {
     assert!(lists.iter().all(|list| *list == lists[0]));
     let different: HashSet<u32> = lists[0].iter().copied().collect();
     assert_eq!(different.len(), 3000);
+}
+
+/// A walk is found again where all that it has read says what it said, and nothing is read that it would not read.
+#[test]
+fn walks_are_remembered_by_what_they_read() {
+    const STACK: u32 = 42;
+    let pool: &Pool<1, { stack::FIRST }> = Box::leak(Box::new(pool()));
+    // Two frames, and a word beyond that is read alone; the words between them are not read.
+    let memory = words(16);
+    let place = |word: usize| memory[word].as_ptr().addr() as u64;
+    let set = |word: usize, value: u64| memory[word].store(value, Relaxed);
+    let get = |word: usize| memory[word].load(Relaxed);
+    for (word, value) in [(0, place(4)), (1, 0x1000), (4, 5), (5, 0x2000), (7, 0x3000)] {
+        set(word, value);
+    }
+    let frame = place(0) as usize;
+    // SAFETY: two words are there.
+    let slot = || unsafe { Slot::of(frame) };
+    // SAFETY: all that is read is there, as long as it was reached.
+    let found = || unsafe { slot().call_stack(frame, pool) };
+    let keep = || {
+        slot().keep(pool, STACK, 3, |note| {
+            note(Read { place: place(0), first: get(0), second: Some(get(1)) });
+            note(Read { place: place(4), first: get(4), second: Some(get(5)) });
+            note(Read { place: place(7), first: get(7), second: None });
+        });
+    };
+    let misses = || (1..).find(|_| slot().missed()).unwrap();
+    assert_eq!((found(), misses()), (None, 9), "once it has not been found eight times");
+    keep();
+    assert_eq!(found(), Some(STACK));
+    for word in [0, 1, 4, 5, 7] {
+        let before = get(word);
+        for bit in [0, 63] {
+            set(word, before ^ 1 << bit);
+            assert_eq!(found(), None, "word {word}");
+            set(word, before);
+        }
+        assert_eq!(found(), Some(STACK));
+    }
+    for word in [2, 3, 6, 8] {
+        set(word, 1);
+    }
+    assert_eq!(found(), Some(STACK));
+    assert_eq!(misses(), 33, "four times as often for another one in its place");
+    // A walk that has read where nothing is any more, and leads elsewhere now.
+    set(0, 8);
+    slot().keep(pool, STACK, 2, |note| {
+        note(Read { place: place(0), first: 8, second: Some(get(1)) });
+        note(Read { place: 8, first: 0, second: Some(0) });
+    });
+    set(0, place(4));
+    assert_eq!(found(), None);
 }
 
 /// No record lies in two chunks.

@@ -1,13 +1,15 @@
 //! Reads what blocks refer to, once and in the order of their addresses, without keeping what they
 //! hold.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use nix::unistd::Pid;
 
 use super::pages::Pages;
+use crate::parallel;
 use crate::references::{Contents, Finder};
-use crate::snapshot::{Blocks, Loss, Place, References};
+use crate::snapshot::{Blocks, Loss, Place, References, Rows};
 
 /// Blocks closer to each other than this are read together.
 const GAP: u64 = 4096;
@@ -16,44 +18,30 @@ const WORTH_SHARING: u64 = 32 << 20;
 
 /// The references in all blocks; also what of their memory could not be read.
 pub fn read(reader: Pid, blocks: &Blocks, finder: &Finder<'_>) -> (References, Vec<Loss>) {
-    let places = blocks.places();
-    let half = half(places);
-    let one = |blocks: Range<usize>| read_some(reader, places, blocks, finder);
-    std::thread::scope(|scope| {
-        let later = (half < places.len()).then(|| scope.spawn(|| one(half..places.len())));
-        let (mut references, mut unread) = one(0..half);
-        if let Some(later) = later {
-            let later = later.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            references.append(later.0);
-            unread.extend(later.1);
-        }
-        (references, unread)
-    })
-}
-
-/// The first block that another thread reads; none where it is not worth it.
-fn half(places: &[Place]) -> usize {
-    let sizes = || places.iter().map(|place| place.size);
-    let total = sizes().fold(0, u64::saturating_add);
-    if total < WORTH_SHARING {
-        return places.len();
-    }
-    let mut before = 0_u64;
-    let half = sizes().position(|size| {
-        before = before.saturating_add(size);
-        before >= total / 2
+    let (order, bytes) = largest_first(blocks.places());
+    let jobs = if bytes < WORTH_SHARING { 1 } else { 2 };
+    let mut parts: Vec<_> = parallel::map(&order, jobs, |&(part, places)| {
+        let (rows, unread) = read_part(reader, places, Contents::of(finder, part));
+        (part, rows, unread)
     });
-    half.unwrap_or(places.len())
+    parts.sort_unstable_by_key(|(part, ..)| *part);
+    let (rows, unread): (Vec<Rows>, Vec<_>) =
+        parts.into_iter().map(|(_, rows, unread)| (rows, unread)).unzip();
+    (References::of_parts(rows), unread.into_iter().flatten().collect())
 }
 
-fn read_some(
-    reader: Pid,
-    places: &[Place],
-    blocks: Range<usize>,
-    finder: &Finder<'_>,
-) -> (References, Vec<Loss>) {
+/// The parts with their numbers, the largest first so that none is left to the end, and the bytes of all.
+fn largest_first(places: &[Place]) -> (Vec<(usize, &[Place])>, u64) {
+    let bytes = |places: &[Place]| places.iter().map(|place| place.size).fold(0, u64::saturating_add);
+    let parts = places.chunks(References::PART).enumerate();
+    let mut parts: Vec<_> = parts.map(|(part, places)| (bytes(places), part, places)).collect();
+    let all = parts.iter().map(|(bytes, ..)| *bytes).fold(0, u64::saturating_add);
+    parts.sort_by_key(|(bytes, ..)| Reverse(*bytes));
+    (parts.into_iter().map(|(_, part, places)| (part, places)).collect(), all)
+}
+
+fn read_part(reader: Pid, places: &[Place], mut contents: Contents<'_>) -> (Rows, Vec<Loss>) {
     let mut pages = Pages::of(reader);
-    let mut contents = Contents::from(finder, blocks.start);
     let mut unread = Vec::new();
     let mut read = |range: Range<u64>| {
         if let Some(missing) = pages.read(&range, |address, bytes| contents.read(address, bytes)) {
@@ -62,7 +50,7 @@ fn read_some(
         }
     };
     let mut range = 0..0_u64;
-    for place in &places[blocks] {
+    for place in places {
         if place.start > range.end.saturating_add(GAP) {
             read(std::mem::replace(&mut range, place.start..place.end()));
         }
@@ -77,11 +65,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_shared_by_bytes() {
-        let places =
-            |sizes: &[u64]| -> Vec<Place> { sizes.iter().map(|&size| Place { start: 0, size }).collect() };
-        assert_eq!(half(&places(&[100, 100])), 2);
-        assert_eq!(half(&places(&[16 << 20, 1 << 20, 20 << 20, 1 << 20])), 2);
-        assert_eq!(half(&places(&[u64::MAX, u64::MAX])), 0);
+    fn the_largest_part_is_the_first() {
+        let sizes = [1, 1, 1, 0, 70, 0, 5, 5, 5, 9];
+        let places = sizes.map(|size| Place { start: 0, size });
+        let (parts, bytes) = largest_first(&places);
+        let numbers: Vec<(usize, usize)> = parts.iter().map(|(part, places)| (*part, places.len())).collect();
+        assert_eq!((numbers, bytes), (vec![(1, 3), (2, 3), (3, 1), (0, 3)], 97));
+        assert_eq!(largest_first(&[u64::MAX; 2].map(|size| Place { start: 0, size })).1, u64::MAX);
     }
 }

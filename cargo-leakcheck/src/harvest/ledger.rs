@@ -19,6 +19,9 @@ use crate::trace::{BadFreeRecord, BlockRecord, read, read_word, words};
 const FRAMES: usize = leakcheck_common::MAX_FRAMES;
 const _: () = assert!(FRAMES == leakcheck_preload::layout::MAX_FRAMES);
 
+/// Bytes of a record of a block.
+const RECORD: u64 = block::WORDS as u64 * 8;
+
 /// A process's ledger.
 pub struct Ledger {
     /// A copy of all control words.
@@ -56,21 +59,27 @@ impl Ledger {
         Ok(Self { control, reader })
     }
 
-    /// Calls `found` with what each record says, in the order of their numbers.
-    pub fn entries(&self, mut found: impl FnMut(Entry)) {
-        let mut pages = Pages::of(self.reader);
+    /// Where its records of blocks are, in the order of their numbers.
+    pub fn records(&self) -> Vec<Range<u64>> {
         let count = self.control[control::BLOCKS].min(u64::from(u32::MAX)) as usize;
         let (last, _) = place(count, block::FIRST);
-        for chunk in 0..=last {
-            let Some(&start) = self.control[control::BLOCK_CHUNKS..][..control::CHUNKS].get(chunk) else {
-                break;
-            };
+        let chunks =
+            self.control[control::BLOCK_CHUNKS..][..control::CHUNKS].iter().enumerate().take(last + 1);
+        let ranges = chunks.map(|(chunk, &start)| {
             let first = block::FIRST * ((1 << chunk) - 1);
             let records = length(chunk, block::FIRST).min(count.saturating_sub(first)) as u64;
-            let range = start..start.saturating_add(records * block::WORDS as u64 * 8);
+            start..start.saturating_add(records * RECORD)
+        });
+        ranges.collect()
+    }
+
+    /// Calls `found` with what each of these records says.
+    pub fn entries(&self, records: &[Range<u64>], mut found: impl FnMut(Entry)) {
+        let mut pages = Pages::of(self.reader);
+        for range in records {
             // What is missing was lost with the memory that was to hold it, and is counted.
-            let _ = pages.read(&range, |_, bytes| {
-                let (records, _) = bytes.as_chunks::<{ block::WORDS * 8 }>();
+            let _ = pages.read(range, |_, bytes| {
+                let (records, _) = bytes.as_chunks::<{ RECORD as usize }>();
                 records.iter().filter_map(Entry::of).for_each(&mut found);
             });
         }
@@ -148,8 +157,24 @@ impl Ledger {
     }
 }
 
+/// Cuts the records in two of the same length.
+pub fn halves(records: &[Range<u64>]) -> [Vec<Range<u64>>; 2] {
+    let length = |range: &Range<u64>| (range.end - range.start) / RECORD;
+    let mut rest = records.iter().map(length).sum::<u64>() / 2;
+    let mut halves = [Vec::new(), Vec::new()];
+    for range in records {
+        let first = length(range).min(rest);
+        rest -= first;
+        let middle = range.start + first * RECORD;
+        for (half, part) in halves.iter_mut().zip([range.start..middle, middle..range.end]) {
+            half.extend((!part.is_empty()).then_some(part));
+        }
+    }
+    halves
+}
+
 impl Entry {
-    fn of(record: &[u8; block::WORDS * 8]) -> Option<Self> {
+    fn of(record: &[u8; RECORD as usize]) -> Option<Self> {
         let (words, _) = record.as_chunks::<8>();
         let [address, size, flags, time, stack] = std::array::from_fn(|word| u64::from_ne_bytes(words[word]));
         let lower = |word: u64| word & u64::from(u32::MAX);
@@ -171,5 +196,21 @@ impl Entry {
         words[common::STACK] = lower(stack);
         words[common::TIME] = time;
         (address != 0).then_some(Self::Block(address, words))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_shared_evenly() {
+        let range = |start: u64, records: u64| start..start + records * RECORD;
+        let all = [range(0x1000, 1), range(0x8000, 2), range(0x4000, 4)];
+        let (first, later) = (vec![range(0x1000, 1), range(0x8000, 2)], vec![range(0x4000, 4)]);
+        assert_eq!(halves(&all), [first, later]);
+        assert_eq!(halves(&all[2..]), [vec![range(0x4000, 2)], vec![range(0x4000 + 2 * RECORD, 2)]]);
+        assert_eq!(halves(&[range(0x4000, 1)]), [vec![], vec![range(0x4000, 1)]]);
+        assert_eq!(halves(&[]), [vec![], vec![]]);
     }
 }

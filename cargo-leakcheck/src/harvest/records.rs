@@ -7,12 +7,16 @@ use leakcheck_common::{CANARY_SIZE, bad_free, block, process};
 use nix::unistd::Pid;
 
 use super::heap;
-use super::ledger::{Entry, Ledger};
+use super::ledger::{self, Entry, Ledger};
 use super::lost::lost;
 use super::stacks::Keys;
 use crate::model;
+use crate::parallel;
 use crate::snapshot::{BadFree, Before, Block, Blocks, Loss};
 use crate::trace::{BadFreeRecord, BlockRecord, Heap, Kernel, Process, ProcessRecord};
+
+/// So many bytes of records are worth a thread.
+const WORTH_SHARING: u64 = 16 << 20;
 
 /// The records of one process.
 pub enum Records<'a> {
@@ -67,10 +71,16 @@ impl<'a> Records<'a> {
                 recorded.forget_unknown_frees(counters[process::LOST_BLOCKS] != 0);
             }
             Self::Ledger(ledger) => {
-                ledger.entries(|entry| match entry {
-                    Entry::Block(address, record) => recorded.add(address, &record),
-                    Entry::BadFree(record) => recorded.add_bad_free(&record),
-                });
+                let records = ledger.records();
+                let bytes: u64 = records.iter().map(|range| range.end - range.start).sum();
+                let [first, later] = ledger::halves(&records);
+                let (first, later) = parallel::both(
+                    bytes >= WORTH_SHARING,
+                    || recorded.like().with(ledger, &first),
+                    || recorded.like().with(ledger, &later),
+                );
+                recorded = first;
+                recorded.append(later);
                 recorded.forget_unknown_frees(!ledger.losses().is_empty());
             }
         }
@@ -93,7 +103,7 @@ impl<'a> Records<'a> {
                 let blocks = addresses.filter_map(|address| Some((address, kernel.block(*pid, address)?)));
                 blocks.for_each(|(address, record)| add(address, &record));
             }
-            Self::Ledger(ledger) => ledger.entries(|entry| {
+            Self::Ledger(ledger) => ledger.entries(&ledger.records(), |entry| {
                 if let Entry::Block(address, record) = entry {
                     add(address, &record);
                 }
@@ -173,6 +183,38 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// Nothing, of the same process.
+    fn like(&self) -> Self {
+        let Self { canary, keeps_ranges, keeps_threads, .. } = *self;
+        Self { canary, keeps_ranges, keeps_threads, ..Self::default() }
+    }
+
+    /// With what records of a ledger say.
+    fn with(mut self, ledger: &Ledger, records: &[Range<u64>]) -> Self {
+        ledger.entries(records, |entry| match entry {
+            Entry::Block(address, record) => self.add(address, &record),
+            Entry::BadFree(record) => self.add_bad_free(&record),
+        });
+        self
+    }
+
+    /// Adds what later records say.
+    fn append(&mut self, mut later: Self) {
+        let numbers: Vec<Option<usize>> = later.keys.all().iter().map(|key| self.keys.number(*key)).collect();
+        later.blocks.map_stacks(|stack| numbers[stack]);
+        self.unnumbered += later.unnumbered + self.blocks.append(later.blocks);
+        self.bad_frees.extend(later.bad_frees.into_iter().map(|mut free| {
+            free.stack = free.stack.and_then(|stack| numbers[stack]);
+            free.before = free.before.map(|stack| numbers[stack]);
+            free
+        }));
+        self.threads.extend(later.threads);
+        self.freed.append(&mut later.freed);
+        self.freed_ranges.append(&mut later.freed_ranges);
+        self.has_canary |= later.has_canary;
+        self.counts_canary |= later.counts_canary;
+    }
+
     fn add(&mut self, address: u64, record: &BlockRecord) {
         let flags = record[block::FLAGS];
         if flags & block::FLAG_LIVE == 0 {

@@ -27,6 +27,11 @@ impl Keys {
         Some(number as usize)
     }
 
+    /// By their numbers.
+    pub fn all(&self) -> &[u64] {
+        &self.all
+    }
+
     /// The call stacks by their keys' numbers, and for each number which it is; none that was lost.
     pub fn read(
         &self,

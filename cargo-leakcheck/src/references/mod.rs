@@ -21,7 +21,8 @@ mod pieces;
 #[cfg(test)]
 mod tests;
 
-use crate::snapshot::{Blocks, Place, Reference, References};
+use crate::parallel;
+use crate::snapshot::{Blocks, Place, Reference, References, Rows};
 use filter::Filter;
 use index::Index;
 use pieces::Pieces;
@@ -60,12 +61,16 @@ impl Candidate {
 
 /// Candidates that are looked up together.
 const BATCH: usize = 128;
+/// So many blocks are worth a thread.
+const WORTH_SHARING: usize = 1 << 20;
 
 impl<'a> Finder<'a> {
     /// Prepares to find references to `blocks`.
     pub fn new(blocks: &'a Blocks) -> Self {
         let places = blocks.places();
-        Self { places, filter: Filter::new(places), index: Index::new(places) }
+        let (filter, index) =
+            parallel::both(places.len() >= WORTH_SHARING, || Filter::new(places), || Index::new(places));
+        Self { places, filter, index }
     }
 
     /// Calls `found` with the place of each reference in `bytes`, which are those at `address`; places
@@ -117,43 +122,45 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Reads the contents of blocks.
+/// Reads the contents of a part of the blocks.
 pub struct Contents<'a> {
     finder: &'a Finder<'a>,
     pieces: Pieces,
+    places: &'a [Place],
     /// The first block that does not end before what was read.
     block: usize,
-    references: References,
+    rows: Rows,
 }
 
 impl<'a> Contents<'a> {
-    /// Begins at a block.
-    pub fn from(finder: &'a Finder<'a>, block: usize) -> Self {
-        Self { finder, pieces: Pieces::default(), block, references: References::default() }
+    /// Of the part with a number.
+    pub fn of(finder: &'a Finder<'a>, part: usize) -> Self {
+        let places = finder.places.chunks(References::PART).nth(part).unwrap_or_default();
+        Self { finder, pieces: Pieces::default(), places, block: 0, rows: Rows::default() }
     }
 
-    /// Reads the memory at an address; behind what was read before. What lies between blocks may be
+    /// Reads the memory at an address; behind what was read before. What lies outside of the part's blocks may be
     /// among it, what is missing refers to nothing.
     pub fn read(&mut self, address: u64, bytes: &[u8]) {
-        let Self { finder, pieces, block, references } = self;
+        let Self { finder, pieces, places, block, rows } = self;
         pieces.read(address, bytes, |address, bytes| {
             finder.references(address, bytes, |place, reference| {
-                while finder.places.get(*block).is_some_and(|own| own.end() <= place) {
+                while places.get(*block).is_some_and(|own| own.end() <= place) {
                     *block += 1;
                 }
-                if let Some(own) = finder.places.get(*block)
+                if let Some(own) = places.get(*block)
                     && own.start <= place
                     && place + WORD as u64 <= own.end()
                 {
-                    references.push(*block, place - own.start, reference);
+                    rows.push(*block, place - own.start, reference);
                 }
             });
         });
     }
 
     /// What they refer to.
-    pub fn finish(self) -> References {
-        self.references
+    pub fn finish(self) -> Rows {
+        self.rows
     }
 }
 

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{Contents, Finder, Memory, Which};
-use crate::snapshot::{Block, Blocks, Reference};
+use crate::snapshot::{Block, Blocks, Reference, References};
 
 fn blocks(places: &[(u64, u64)]) -> Blocks {
     let block = |&(address, size): &(u64, u64)| Block {
@@ -107,13 +107,16 @@ proptest! {
         let finder = Finder::new(&blocks);
         let address = places[0].0.wrapping_add_signed(from);
         bytes.truncate(600);
-        let mut read = Contents::from(&finder, 0);
-        let mut next = address;
-        for piece in bytes.chunks(piece) {
-            read.read(next, piece);
-            next += piece.len() as u64;
-        }
-        let found = read.finish();
+        let parts = (0..places.len().div_ceil(References::PART)).map(|part| {
+            let mut read = Contents::of(&finder, part);
+            let mut next = address;
+            for piece in bytes.chunks(piece) {
+                read.read(next, piece);
+                next += piece.len() as u64;
+            }
+            read.finish()
+        });
+        let found = References::of_parts(parts.collect());
         for (block, (start, size)) in places.iter().enumerate() {
             let inside = |place: &u64| *place >= *start && *place + 8 <= start + size;
             let words = (address..).zip(bytes.array_windows::<8>()).filter(|(place, _)| inside(place));

@@ -72,6 +72,18 @@ impl Blocks {
         true
     }
 
+    /// Adds others; how many of them have found no number.
+    #[must_use]
+    pub fn append(&mut self, mut others: Self) -> u64 {
+        let room = Self::MAX - self.len();
+        let over = others.len().saturating_sub(room);
+        self.places.extend(others.places.drain(..).take(room));
+        self.times.extend(others.times.drain(..).take(room));
+        self.stacks.extend(others.stacks.drain(..).take(room));
+        self.flags.extend(others.flags.drain(..).take(room));
+        over as u64
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.places.len()
@@ -227,6 +239,17 @@ mod tests {
         assert_eq!(blocks.containing(0x57), Some(2));
         assert_eq!(blocks.containing(0x58), None);
         assert!(blocks.is_reported(0) && !blocks.is_reported(1));
+    }
+
+    #[test]
+    fn blocks_are_added_behind_others() {
+        let all: Vec<Block> = (1..6).map(|n| block(n << 4, n)).collect();
+        for middle in [0, 2, 5] {
+            let [mut first, later]: [Blocks; 2] =
+                [&all[..middle], &all[middle..]].map(|part| part.iter().cloned().collect());
+            assert_eq!(first.append(later), 0);
+            assert_eq!(first, all.iter().cloned().collect());
+        }
     }
 
     #[test]

@@ -21,9 +21,13 @@ impl Reference {
     }
 }
 
-/// What the contents of blocks refer to.
+/// What the contents of blocks refer to, in parts of [`References::PART`] blocks, which can be read at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct References {
+pub struct References(Vec<Rows>);
+
+/// What the contents of some blocks refer to, which are numbered from 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
     /// Where the references of each block end in `all`; of blocks behind the last that has any,
     /// nothing.
     ends: Vec<u64>,
@@ -36,7 +40,7 @@ pub struct References {
 /// The number of no word.
 const FAR: u16 = u16::MAX;
 
-impl References {
+impl Rows {
     /// Adds one of a block, which is so many bytes in; blocks come in their order.
     pub fn push(&mut self, block: usize, offset: u64, reference: Reference) {
         if self.ends.len() <= block {
@@ -48,35 +52,38 @@ impl References {
         self.ends[block] = self.all.len() as u64;
     }
 
-    /// Adds those of later blocks.
-    pub fn append(&mut self, later: Self) {
-        if self.all.is_empty() {
-            *self = later;
-            return;
-        }
-        let before = self.all.len() as u64;
-        let first = self.ends.len();
-        self.ends.extend(later.ends.iter().skip(first).map(|end| end + before));
-        self.all.extend(later.all);
-        self.words.extend(later.words);
+    fn row(&self, block: usize) -> std::ops::Range<usize> {
+        let end = |block: usize| self.ends.get(block).map(|end| *end as usize);
+        let start = if block == 0 { 0 } else { end(block - 1).unwrap_or(self.all.len()) };
+        start..end(block).unwrap_or(self.all.len())
+    }
+}
+
+impl References {
+    /// Blocks of a part; the last one may have fewer. In tests few, so that those have several parts.
+    pub const PART: usize = if cfg!(test) { 3 } else { 1 << 16 };
+
+    /// Of all parts, in their order.
+    pub fn of_parts(parts: Vec<Rows>) -> Self {
+        Self(parts)
     }
 
     /// Those of a block, by their places in it.
     pub fn of(&self, block: usize) -> &[Reference] {
-        &self.all[self.row(block)]
+        self.row(block).map_or(&[], |(rows, row)| &rows.all[row])
     }
 
     /// How many bytes into a block the first word is that refers to another one, if that is known.
     pub fn offset(&self, block: usize, to: usize) -> Option<u64> {
         let place = self.of(block).iter().position(|reference| reference.block() == to)?;
-        let word = self.words[self.row(block)][place];
+        let (rows, row) = self.row(block)?;
+        let word = rows.words[row][place];
         (word != FAR).then_some(u64::from(word) * 8)
     }
 
-    fn row(&self, block: usize) -> std::ops::Range<usize> {
-        let end = |block: usize| self.ends.get(block).map(|end| *end as usize);
-        let start = if block == 0 { 0 } else { end(block - 1).unwrap_or(self.all.len()) };
-        start..end(block).unwrap_or(self.all.len())
+    fn row(&self, block: usize) -> Option<(&Rows, std::ops::Range<usize>)> {
+        let rows = self.0.get(block / Self::PART)?;
+        Some((rows, rows.row(block % Self::PART)))
     }
 }
 
@@ -85,25 +92,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_kept_and_appended() {
+    fn rows_are_found_in_their_parts() {
         let reference = |block| Reference::new(block, block == 7);
-        let mut first = References::default();
+        let (mut first, mut later) = (Rows::default(), Rows::default());
         first.push(1, 16, reference(5));
         first.push(1, 20, reference(6));
-        let mut later = References::default();
-        later.push(3, 8 << 16, reference(7));
-        later.push(3, 8, reference(9));
-        for mut whole in [first.clone(), References::default()] {
-            let had = if whole == first { 2 } else { 0 };
-            whole.append(later.clone());
-            let counts: Vec<usize> = (0..6).map(|block| whole.of(block).len()).collect();
-            assert_eq!(counts, [0, had, 0, 2, 0, 0]);
-            assert!(whole.of(3)[0].is_disguised());
-            assert_eq!(whole.of(3)[0].block(), 7);
-            // Too far in, and there.
-            assert_eq!([7, 9, 5].map(|to| whole.offset(3, to)), [None, Some(8), None]);
-        }
-        assert_eq!(first.of(1), [reference(5), reference(6)]);
-        assert_eq!([5, 6].map(|to| first.offset(1, to)), [Some(16), None]);
+        later.push(0, 8 << 16, reference(7));
+        later.push(0, 8, reference(9));
+        let part = References::PART;
+        let whole = References::of_parts(vec![first, Rows::default(), later]);
+        let counts: Vec<usize> = (0..4 * part).map(|block| whole.of(block).len()).collect();
+        let mut expected = vec![0; 4 * part];
+        (expected[1], expected[2 * part]) = (2, 2);
+        assert_eq!(counts, expected);
+        let last = whole.of(2 * part)[0];
+        assert_eq!((last.block(), last.is_disguised()), (7, true));
+        // Too far in, there, and not at all.
+        assert_eq!([7, 9, 5].map(|to| whole.offset(2 * part, to)), [None, Some(8), None]);
+        assert_eq!([5, 6].map(|to| whole.offset(1, to)), [Some(16), None]);
     }
 }

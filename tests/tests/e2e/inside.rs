@@ -1,7 +1,7 @@
 //! What a recorder inside the process could get wrong.
 
 use leakcheck_tests::marker::Kind;
-use leakcheck_tests::report::Measure;
+use leakcheck_tests::report::{Frame, Measure};
 use leakcheck_tests::tool::{Run, Workshop};
 
 use crate::exec::{exec, exec_with};
@@ -15,6 +15,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("inside::descriptors_in_use", descriptors_in_use),
     ("inside::stray_pointers", stray_pointers),
     ("inside::lost_stack", lost_stack),
+    ("inside::callers", callers),
     ("inside::bypassed", bypassed),
     ("inside::before_the_entry", before_the_entry),
     ("inside::forged_records", forged_records),
@@ -121,6 +122,30 @@ fn lost_stack(workshop: &Workshop) -> Outcome {
         true => run.expect(2, &[]),
         false => Err(format!("{test:?}\n{}", run.describe())),
     }
+}
+
+/// A call stack that was recorded before is not taken for one that differs from it far out.
+fn callers(workshop: &Workshop) -> Outcome {
+    for flags in
+        [&["-fno-omit-frame-pointer"][..], &["-O1", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"]]
+    {
+        let program = workshop.compile("callers", flags)?;
+        let (run, test) = exec(workshop, &[program.as_str()])?;
+        let below = |function: &str| -> Vec<Measure> {
+            let has = |frame: &Frame| frame.function.as_deref() == Some(function);
+            let findings = test.findings.iter().filter(|finding| finding.stack.iter().flatten().any(has));
+            findings.map(|finding| Measure { bytes: finding.bytes, blocks: finding.blocks }).collect()
+        };
+        let expected = [("seldom", 600), ("often", 800)];
+        if expected
+            .iter()
+            .any(|&(function, blocks)| below(function) != [Measure { bytes: blocks * 16, blocks }])
+        {
+            return Err(format!("{flags:?}: {test:?}\n{}", run.describe()));
+        }
+        run.expect(2, &[])?;
+    }
+    Ok(())
 }
 
 /// Calls that pass the recorder by make the verdict incomplete, unless they are seen all the same.

@@ -1,7 +1,7 @@
 //! A process's memory at its exit, and the snapshot that is made of it.
 
 use crate::references::{self, Contents, Finder};
-use crate::snapshot::{BadFree, Block, Part, Root, RootKind, Snapshot};
+use crate::snapshot::{BadFree, Block, Part, References, Root, RootKind, Snapshot};
 
 /// Bytes of the process.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +23,8 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Reads everything in pieces of so many bytes, blocks from number `half` on apart from the others.
-    pub(super) fn snapshot(&self, piece: usize, half: usize) -> Snapshot {
+    /// Reads everything in pieces of so many bytes.
+    pub(super) fn snapshot(&self, piece: usize) -> Snapshot {
         let blocks = self.blocks.iter().cloned().collect();
         let finder = Finder::new(&blocks);
         let pieces = |memory: &Memory, read: &mut dyn FnMut(u64, &[u8])| {
@@ -34,18 +34,17 @@ impl Image {
                 address += piece.len() as u64;
             }
         };
-        let (mut first, mut later) = (Contents::from(&finder, 0), Contents::from(&finder, half));
-        let border = self.blocks.get(half).map_or(u64::MAX, |block| block.address);
-        for memory in &self.heap {
-            pieces(memory, &mut |address, bytes| {
-                let before = border.saturating_sub(address).min(bytes.len() as u64);
-                let (before, after) = bytes.split_at(before as usize);
-                first.read(address, before);
-                later.read(address + before.len() as u64, after);
-            });
-        }
-        let mut references = first.finish();
-        references.append(later.finish());
+        let parts = blocks.places().chunks(References::PART).enumerate().map(|(part, places)| {
+            let mut contents = Contents::of(&finder, part);
+            let end = |memory: &Memory| memory.address + memory.bytes.len() as u64;
+            let first = self.heap.partition_point(|memory| end(memory) <= places[0].start);
+            let last = places[places.len() - 1].end();
+            for memory in self.heap[first..].iter().take_while(|memory| memory.address < last) {
+                pieces(memory, &mut |address, bytes| contents.read(address, bytes));
+            }
+            contents.finish()
+        });
+        let references = References::of_parts(parts.collect());
         let roots = self.roots.iter().map(|(kind, memory)| {
             let mut read = references::Memory::new(&finder, references::Which::First);
             pieces(memory, &mut |address, bytes| read.read(address, bytes));

@@ -58,7 +58,7 @@ impl Heap {
     }
 
     fn snapshot(&self) -> Snapshot {
-        self.0.snapshot(1 << 16, self.0.blocks.len())
+        self.0.snapshot(1 << 16)
     }
 
     #[track_caller]
