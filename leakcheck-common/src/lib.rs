@@ -12,7 +12,7 @@ pub use objects_of_kernel::{LOOK_WORDS, object, objects, total};
 pub use size::{SizeError, parse_size};
 
 /// Version of everything in this crate; an object with another version is refused at load.
-pub const ABI_VERSION: u32 = 16;
+pub const ABI_VERSION: u32 = 17;
 
 /// Name of the ELF section that holds the budgets of `#[leak_budget]` (see [`BUDGET_MAGIC`]).
 pub const BUDGET_SECTION: &str = "leakcheck_budget";
@@ -187,8 +187,14 @@ pub mod process {
     pub const PEAK_BYTES: usize = 32;
     /// How often that could not be kept, because too many threads were at it.
     pub const LOST_PEAKS: usize = 33;
+    /// 1 where it is to be known what is alive at the peak by call stacks, 2 where that is not known any more.
+    pub const BY_STACK: usize = 34;
+    /// The thread that changes what is alive by call stacks, 0 for none.
+    pub const HOLDER: usize = 35;
+    /// How many maxima of the bytes alive there have been, where they are counted: the number of the last.
+    pub const MAXIMA: usize = 36;
     /// Number of words.
-    pub const WORDS: usize = 34;
+    pub const WORDS: usize = 37;
 }
 
 /// Words of a thread record.
@@ -253,8 +259,18 @@ pub mod stack {
     pub const COUNT: usize = 0;
     /// First frame.
     pub const FRAMES: usize = 1;
+    /// Bytes alive that were allocated there in the window, where that is asked for ([`process::BY_STACK`](super::process::BY_STACK)).
+    pub const BYTES: usize = FRAMES + super::MAX_FRAMES;
+    /// How many blocks that are.
+    pub const BLOCKS: usize = BYTES + 1;
+    /// What the two were at a maximum of the process.
+    pub const OLD_BYTES: usize = BYTES + 2;
+    /// See [`OLD_BYTES`].
+    pub const OLD_BLOCKS: usize = BYTES + 3;
+    /// Which one that was. If it is not the last, nothing has changed since that, and the bytes alive are those of the last.
+    pub const MAXIMUM: usize = BYTES + 4;
     /// Number of words.
-    pub const WORDS: usize = 1 + super::MAX_FRAMES;
+    pub const WORDS: usize = BYTES + 5;
 }
 
 /// Words of a bad-free record.

@@ -6,6 +6,7 @@ use aya_ebpf::helpers::{bpf_get_attach_cookie, bpf_probe_read_user};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use leakcheck_common::{block, process, site, thread};
 
+use crate::heap::Old;
 use crate::maps::{BLOCKS, Current};
 use crate::record;
 
@@ -125,7 +126,7 @@ pub fn leave(ctx: &RetProbeContext) -> Option<()> {
     }
     let has_failed = address == 0 && size != 0;
     // Of a `realloc` the old block goes when the new one comes: its bytes are never both gone or both there.
-    let mut old = 0;
+    let mut old = Old::default();
     if call == site::REALLOC && record[thread::HAS_SAVED] == 1 {
         if has_failed {
             record::put_back(current, record);
@@ -135,7 +136,7 @@ pub fn leave(ctx: &RetProbeContext) -> Option<()> {
     }
     if address != 0 {
         record::allocated(ctx, current, record, address, size, old);
-    } else if old != 0 {
+    } else if old.bytes != 0 {
         current.replaced(old);
     }
     Some(())

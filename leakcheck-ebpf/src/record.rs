@@ -8,12 +8,12 @@ use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use leakcheck_common::{LOG_PAGE_WORDS, LOG_STACKS, MAX_FRAMES, block, process, stack, thread};
 
 use crate::call::stack_pointer;
+use crate::heap::Old;
 use crate::maps::{self, BAD_FREES, BLOCKS, Current, EMPTY_PAGE};
 use crate::outer;
 use crate::records::{Refusal, put};
 
-/// Records a block at the return of the call that allocated it, which is there in the place of another one of `old` bytes
-/// that counted.
+/// Records a block at the return of the call that allocated it, which is there in the place of another one that counted, if any.
 #[inline(always)]
 pub fn allocated(
     ctx: &RetProbeContext,
@@ -21,7 +21,7 @@ pub fn allocated(
     record: &mut [u64; thread::WORDS],
     address: u64,
     size: u64,
-    old: u64,
+    old: Old,
 ) {
     let in_window = record[thread::IN_WINDOW] != 0;
     let mut flags = block::FLAG_LIVE | u64::from(current.thread) << 32;
@@ -39,8 +39,8 @@ pub fn allocated(
         } else {
             call_stack(ctx, current, record, None)
         };
-        current.allocated(size, old);
-    } else if old != 0 {
+        current.allocated(size, hash, old);
+    } else if old.bytes != 0 {
         current.replaced(old);
     }
     // SAFETY: a helper without arguments.
@@ -66,7 +66,7 @@ const COUNTED: u64 = block::FLAG_LIVE | block::FLAG_WINDOW;
 #[inline(always)]
 pub fn mark_freed(current: Current, found: &mut [u64; block::WORDS]) {
     if found[block::FLAGS] & COUNTED == COUNTED {
-        current.gone(found[block::SIZE]);
+        current.gone(Old { bytes: found[block::SIZE], stack: found[block::STACK] });
     }
     found[block::FLAGS] &= !block::FLAG_LIVE;
 }
@@ -80,11 +80,13 @@ pub fn mark_moving(current: Current, found: &mut [u64; block::WORDS]) {
     found[block::FLAGS] &= !block::FLAG_LIVE;
 }
 
-/// The size of the old block of a `realloc` if it counted, otherwise 0.
+/// The old block of a `realloc`; nothing if it did not count.
 #[inline(always)]
-pub fn saved(record: &[u64; thread::WORDS]) -> u64 {
-    let is_counted = record[thread::SAVED + block::FLAGS] & COUNTED == COUNTED;
-    if is_counted { record[thread::SAVED + block::SIZE] } else { 0 }
+pub fn saved(record: &[u64; thread::WORDS]) -> Old {
+    if record[thread::SAVED + block::FLAGS] & COUNTED != COUNTED {
+        return Old::default();
+    }
+    Old { bytes: record[thread::SAVED + block::SIZE], stack: record[thread::SAVED + block::STACK] }
 }
 
 /// Restores the record of a block that a failed `realloc` left alone.

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::by_stack::ByStack;
 use crate::layout::account;
 
 /// A thread's account. Only its thread writes to it, so plain loads and stores are enough. It is handed on by value: the hooks' frames
@@ -17,6 +18,8 @@ pub struct Shared {
     /// The most that those ever were.
     pub most: &'static AtomicU64,
     pub slack: u64,
+    /// Where it is asked for by call stacks.
+    pub by_stack: Option<ByStack>,
 }
 
 impl Account {
@@ -52,29 +55,59 @@ impl Account {
         self.set(account::BYTES, self.get(account::BYTES).wrapping_add(size as i64));
     }
 
-    /// Changes the live bytes: by a `realloc` at once, so that its two blocks are never both alive or both gone.
+    /// Changes the live bytes, of which `old` are gone: by a `realloc` at once, so that its two blocks are never both alive or
+    /// both gone. `stacks` are the numbers of their call stacks: that of the new block in the lower half, that of the old one in the
+    /// upper half, 0 where there is none.
     #[inline(always)]
-    pub fn change(self, by: i64, shared: impl FnOnce() -> Shared) {
+    pub fn change(self, by: i64, old: u64, stacks: impl FnOnce() -> u64, shared: impl FnOnce() -> Shared) {
         let live = self.get(account::LIVE).wrapping_add(by);
         self.set(account::LIVE, live);
         // Both are within the slack, and 0 where there is none.
         if live > self.get(account::TOP) || live < self.get(account::BOTTOM) {
-            self.go_further(live, shared);
+            self.go_further(live, by, old, stacks, shared);
         }
     }
 
-    /// The thread has more for itself than ever since it has handed over, or less.
+    /// The thread has more for itself than ever since it has handed over, or less. (What it needs for that is not put into the
+    /// frame of a hook, and not looked up before.)
     #[cold]
     #[inline(never)]
-    fn go_further(self, live: i64, shared: impl FnOnce() -> Shared) {
+    fn go_further(
+        self,
+        live: i64,
+        by: i64,
+        old: u64,
+        stacks: impl FnOnce() -> u64,
+        shared: impl FnOnce() -> Shared,
+    ) {
         let shared = shared();
+        if let Some(by_stack) = shared.by_stack {
+            by_stack.change(by, old, stacks(), || self.hand_over(live, shared));
+            // A change by nothing may be one of call stacks.
+            self.set(account::TOP, -1);
+            return;
+        }
         if live.unsigned_abs() > shared.slack {
-            return self.hand_over(live, shared);
+            self.hand_over(live, shared);
+            return;
         }
         self.set(if live > 0 { account::TOP } else { account::BOTTOM }, live);
     }
 
-    fn hand_over(self, live: i64, shared: Shared) {
+    /// Where there was no other account until now, all that was is known exactly: hands it over, and keeps nothing of it.
+    pub fn settle(self, shared: Shared) {
+        self.hand_over(self.get(account::LIVE), shared);
+        // Neither is below 0.
+        shared.most.fetch_max(self.get(account::PEAK) as u64, Ordering::Relaxed);
+        self.set(account::OLD_TOP, 0);
+        self.set(account::OLD_BOTTOM, 0);
+        if shared.by_stack.is_some() {
+            self.set(account::TOP, -1);
+        }
+    }
+
+    /// Whether there was never more alive.
+    fn hand_over(self, live: i64, shared: Shared) -> bool {
         let Shared { live: all, most, .. } = shared;
         let before = all.fetch_add(live as u64, Ordering::Relaxed) as i64;
         let (top, bottom) = (self.get(account::TOP), self.get(account::BOTTOM));
@@ -89,9 +122,10 @@ impl Account {
         let mut seen = most.load(Ordering::Relaxed);
         while now > seen as i64 {
             match most.compare_exchange_weak(seen, now as u64, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => break,
+                Ok(_) => return true,
                 Err(other) => seen = other,
             }
         }
+        false
     }
 }

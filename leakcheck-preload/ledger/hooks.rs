@@ -6,7 +6,7 @@ use core::ffi::c_int;
 
 use crate::frames;
 use crate::layout::block;
-use crate::ledger::{allocated, bad_free, find, gone, is_recording, note_free, notes_frees};
+use crate::ledger::{Old, allocated, bad_free, find, gone, is_recording, note_free, notes_frees, settle};
 use crate::next;
 use crate::table::Block;
 
@@ -34,7 +34,7 @@ macro_rules! record {
         let recording = is_recording();
         let address = $address;
         if recording && address != 0 {
-            allocated(address, $size, 0, frame!());
+            allocated(address, $size, Old::default(), frame!());
         }
         address
     }};
@@ -53,6 +53,7 @@ unsafe extern "C" fn malloc(size: usize) -> usize {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leakcheck_enter(size: usize) -> usize {
     frames::open();
+    settle();
     // SAFETY: see above.
     unsafe { malloc(size) }
 }
@@ -94,7 +95,7 @@ unsafe extern "C" fn posix_memalign(out: *mut usize, alignment: usize, size: usi
     let error = unsafe { next::posix_memalign(out, alignment, size) };
     if recording && error == 0 {
         // SAFETY: the call has succeeded.
-        allocated(unsafe { *out }, size, 0, frame!());
+        allocated(unsafe { *out }, size, Old::default(), frame!());
     }
     error
 }
@@ -132,7 +133,7 @@ unsafe extern "C" fn free(address: usize) {
                 let flags = record.flags();
                 record.set_flags(flags & !block::LIVE);
                 if flags & block::WINDOW != 0 {
-                    gone(record.size());
+                    gone(record.size(), move || record.stacks() as u32);
                 }
             }
             record => bad_free(address, record, frame!()),
@@ -152,9 +153,9 @@ unsafe fn resize(old: usize, size: usize, frame: usize) -> usize {
     let moving = if old == 0 { None } else { begin(old, frame) };
     // SAFETY: see above.
     let new = unsafe { next::realloc(old, size) };
-    let mut bytes = 0;
+    let mut gone_with_it = Old::default();
     if let Some(Moving { record, before, during, counted }) = moving {
-        bytes = counted;
+        gone_with_it = counted;
         if new == 0 && size != 0 {
             // It has failed, and the old block is what it was.
             record.set_flags(before);
@@ -164,9 +165,9 @@ unsafe fn resize(old: usize, size: usize, frame: usize) -> usize {
         }
     }
     if new != 0 {
-        allocated(new, size, bytes, frame);
-    } else if size == 0 && bytes != 0 {
-        gone(bytes);
+        allocated(new, size, gone_with_it, frame);
+    } else if size == 0 && gone_with_it.bytes != 0 {
+        gone(gone_with_it.bytes, move || gone_with_it.stack);
     }
     new
 }
@@ -177,8 +178,8 @@ struct Moving {
     /// Its flags before, and meanwhile.
     before: u64,
     during: u64,
-    /// Its size, if it counts, otherwise 0.
-    counted: u64,
+    /// What is gone with it, if it counts.
+    counted: Old,
 }
 
 /// Marks the old block of a `realloc`, so that it can be told from a new one at its address.
@@ -191,7 +192,9 @@ fn begin(old: usize, frame: usize) -> Option<Moving> {
             }
             let during = before | block::MOVING;
             record.set_flags(during);
-            let counted = if before & block::WINDOW != 0 { record.size() } else { 0 };
+            let counts = before & block::WINDOW != 0;
+            let counted = Old { bytes: record.size(), stack: record.stacks() as u32 };
+            let counted = if counts { counted } else { Old::default() };
             Some(Moving { record, before, during, counted })
         }
         _ => {

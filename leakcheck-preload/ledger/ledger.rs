@@ -3,8 +3,9 @@
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::account::{Account, Shared};
+use crate::by_stack::ByStack;
 use crate::layout::{self, account, block, control, stack};
-use crate::memo::Slot;
+use crate::memo::{self, Slot};
 use crate::pool::Pool;
 use crate::table::{BLOCK_ROOTS, Block, Blocks, STACK_ROOTS, Stacks};
 use crate::thread::Room;
@@ -22,6 +23,7 @@ static STACKS: Stacks = Stacks {
     pool: Pool::new(chunks(control::STACK_CHUNKS), &LEAKCHECK_LEDGER[control::STACKS]),
     roots: AtomicU64::new(0),
 };
+static WALKS: memo::Words = Pool::new(chunks(control::WALK_CHUNKS), &LEAKCHECK_LEDGER[control::WALKS]);
 static ACCOUNTS: Pool<{ account::WORDS }, { account::FIRST }> =
     Pool::new(chunks(control::ACCOUNT_CHUNKS), &LEAKCHECK_LEDGER[control::ACCOUNTS]);
 
@@ -88,6 +90,7 @@ fn prepare() -> Option<*mut AtomicU32> {
     // Number 0 means none.
     set(control::BLOCKS, 1);
     set(control::STACKS, 1);
+    set(control::WALKS, 1);
     set(control::ACCOUNT_CHUNKS, start + WORD + ROOTS);
     set(control::BLOCK_CHUNKS, start + WORD + ROOTS + ACCOUNT_BYTES);
     set(control::STACK_CHUNKS, start + WORD + ROOTS + ACCOUNT_BYTES + BLOCK_BYTES);
@@ -121,10 +124,18 @@ pub fn find(address: usize) -> Option<Block> {
     BLOCKS.find(address)
 }
 
-/// Writes a new block down, which is there in the place of another one of `old` bytes that counted. `frame` is that of the
+/// What is gone of a block that counted.
+#[derive(Clone, Copy, Default)]
+pub struct Old {
+    pub bytes: u64,
+    /// The number of its call stack.
+    pub stack: u32,
+}
+
+/// Writes a new block down, which is there in the place of another one that counted. `frame` is that of the
 /// running hook.
 #[inline(always)]
-pub fn allocated(address: usize, size: usize, old: u64, frame: usize) {
+pub fn allocated(address: usize, size: usize, old: Old, frame: usize) {
     let thread = thread::current();
     let id = thread.id();
     let mut flags = u64::from(id) << 32 | block::LIVE;
@@ -137,11 +148,12 @@ pub fn allocated(address: usize, size: usize, old: u64, frame: usize) {
         // No block has more than `isize::MAX` bytes.
         count(|account| {
             account.allocated(size);
-            account.change((size as i64).wrapping_sub(old as i64), shared);
+            let stacks = move || u64::from(old.stack) << 32 | u64::from(stack);
+            account.change((size as i64).wrapping_sub(old.bytes as i64), old.bytes, stacks, shared);
         });
     }
-    if old != 0 && flags & block::WINDOW == 0 {
-        gone(old);
+    if old.bytes != 0 && flags & block::WINDOW == 0 {
+        gone(old.bytes, move || old.stack);
     }
     match BLOCKS.find_or_make(address) {
         Some(record) => record.write(size as u64, sys::time(), stack, flags),
@@ -149,10 +161,24 @@ pub fn allocated(address: usize, size: usize, old: u64, frame: usize) {
     }
 }
 
-/// Takes a block that counted, of so many bytes, off the running thread's account.
+/// Takes a block that counted, of so many bytes, off the running thread's account; `stack` is the number of its call stack.
 #[inline(always)]
-pub fn gone(bytes: u64) {
-    count(|account| account.change(0_i64.wrapping_sub(bytes as i64), shared));
+pub fn gone(bytes: u64, stack: impl FnOnce() -> u32) {
+    let stacks = move || u64::from(stack()) << 32;
+    count(|account| account.change(0_i64.wrapping_sub(bytes as i64), bytes, stacks, shared));
+}
+
+/// The program is about to begin. Where the peak is to be exact, it is so from here on: what constructors have allocated is in
+/// the account of the only thread that there was.
+pub fn settle() {
+    let shared = shared();
+    let is_only = LEAKCHECK_LEDGER[control::ACCOUNTS].load(Ordering::Relaxed) == 1;
+    if shared.slack == 0
+        && is_only
+        && let Some(account) = thread::current().account(|| None)
+    {
+        account.settle(shared);
+    }
 }
 
 /// Changes the running thread's account.
@@ -171,12 +197,19 @@ fn shared() -> Shared {
         live: &LEAKCHECK_LEDGER[control::SHARED],
         most: &LEAKCHECK_LEDGER[control::SHARED + 1],
         slack: if exact { 0 } else { layout::SLACK },
+        by_stack: ByStack::of(&LEAKCHECK_LEDGER, &STACKS.pool, thread::current().id()),
     }
 }
 
 #[cold]
 fn make_account() -> Option<*const AtomicU64> {
-    ACCOUNTS.take(1).map(|number| ACCOUNTS.words(number))
+    let words = ACCOUNTS.take(1).map(|number| ACCOUNTS.words(number))?;
+    if shared().by_stack.is_some() {
+        // Not even a change by nothing is kept.
+        // SAFETY: an account has `account::WORDS` words.
+        unsafe { (*words.add(account::TOP)).store(u64::MAX, Ordering::Relaxed) };
+    }
+    Some(words)
 }
 
 /// Whether what a thread allocates counts.
@@ -225,7 +258,7 @@ fn call_stack(frame: usize) -> u32 {
     // SAFETY: the caller's frame, which is running.
     let slot = unsafe { Slot::of(frame) };
     // SAFETY: as above.
-    match unsafe { slot.call_stack(frame, &STACKS.pool) } {
+    match unsafe { slot.call_stack(frame, &WALKS) } {
         Some(number) => number,
         None => {
             thread::sweep();
@@ -259,7 +292,7 @@ fn remember(frame: usize, room: &mut Room, slot: Slot, number: u32) {
     // SAFETY: as above.
     unsafe { thread::walk(frame, room, |read| count = count.and_then(|count| read.map(|_| count + 1))) };
     if let Some(count) = count {
-        slot.keep(&STACKS.pool, number, count, |note| {
+        slot.keep(&WALKS, number, count, |note| {
             // SAFETY: as above.
             unsafe { thread::walk(frame, room, |read| _ = read.map(&mut *note)) };
         });

@@ -8,6 +8,7 @@
 #![no_builtins]
 
 mod account;
+mod by_stack;
 mod frames;
 mod hooks;
 #[path = "../src/layout.rs"]

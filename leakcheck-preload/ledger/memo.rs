@@ -8,12 +8,12 @@ use core::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use crate::layout::stack;
+use crate::layout::walk;
 use crate::pool::Pool;
 use crate::thread::Read;
 
-/// Records of walks, and their call stacks.
-type Words = Pool<1, { stack::FIRST }>;
+/// Records of walks.
+pub type Words = Pool<1, { walk::FIRST }>;
 
 /// Where walks are looked for, by the frame at which they begin and its return address. A slot has the number of a record in its
 /// lower half, 0 for none; above it, in 24 bits, how often a walk was not found there since the record came; and how many

@@ -7,6 +7,7 @@ const OPEN: usize = 2;
 const MMAP: usize = 9;
 const MUNMAP: usize = 11;
 const CLOSE: usize = 3;
+const SCHED_YIELD: usize = 24;
 const MADVISE: usize = 28;
 const GETPID: usize = 39;
 const GETTID: usize = 186;
@@ -88,6 +89,12 @@ pub fn wipe_in_children(address: usize, bytes: usize) -> bool {
 pub fn thread_id() -> u32 {
     // SAFETY: no memory is involved.
     u32::try_from(unsafe { call(GETTID, [0; 6]) }).unwrap_or(0)
+}
+
+/// Lets another thread run.
+pub fn give_way() {
+    // SAFETY: no memory is involved.
+    unsafe { call(SCHED_YIELD, [0; 6]) };
 }
 
 /// Reads words of this process; none where they cannot be read.

@@ -239,7 +239,7 @@ impl Stacks {
     }
 
     fn make(&self, hash: u64, frames: &[u64]) -> Option<u32> {
-        let number = self.pool.take(stack::FRAMES + frames.len())?;
+        let number = self.pool.take(stack::FRAMES + frames.len() + stack::BEHIND)?;
         let words = self.pool.words(number);
         // SAFETY: so many words were taken, and nobody else knows of them.
         let set = |word: usize, value| unsafe { (*words.add(word)).store(value, Ordering::Relaxed) };

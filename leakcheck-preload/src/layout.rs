@@ -2,7 +2,7 @@
 //! byte order of the machine. Change [`VERSION`] with anything here.
 
 /// Version of this layout.
-pub const VERSION: u64 = 4;
+pub const VERSION: u64 = 5;
 
 /// Name of the symbol of the [`control`] words.
 pub const CONTROL: &str = "LEAKCHECK_LEDGER";
@@ -80,8 +80,15 @@ pub mod control {
     /// What the accounts have handed over: live bytes, and the most that this ever was, both with a sign. In cache lines that
     /// hold nothing else.
     pub const SHARED: usize = ACCOUNTS + 16;
+    /// 1 when it is to be known what is alive at the peak by call stacks; the tracer writes it, with [`EXACT`]. What the
+    /// ledger makes of it: [`super::by_stack`].
+    pub const BY_STACK: usize = SHARED + 2;
+    /// Addresses of the chunks of what is remembered of walks, which nobody but the ledger reads.
+    pub const WALK_CHUNKS: usize = SHARED + 16;
+    /// Words of those handed out, the unused first one included.
+    pub const WALKS: usize = WALK_CHUNKS + CHUNKS;
     /// Number of words.
-    pub const WORDS: usize = SHARED + 16;
+    pub const WORDS: usize = WALKS + 1;
     /// Chunks of each kind.
     pub const CHUNKS: usize = 23;
     /// Bytes of a path at most.
@@ -131,6 +138,24 @@ pub mod stack {
     pub const CHILDREN: usize = 2;
     /// The return addresses, innermost first.
     pub const FRAMES: usize = 4;
+    /// Behind them: the bytes alive that were allocated there and count, where that is asked for.
+    pub const BYTES: usize = 0;
+    /// How many blocks that are.
+    pub const BLOCKS: usize = 1;
+    /// What the two were at a maximum.
+    pub const OLD_BYTES: usize = 2;
+    /// See [`OLD_BYTES`].
+    pub const OLD_BLOCKS: usize = 3;
+    /// Which one that was. If it is not the last, nothing has changed since that, and the bytes alive are those of the last.
+    pub const MAXIMUM: usize = 4;
+    /// Words behind the frames.
+    pub const BEHIND: usize = 5;
+    /// Words in the first chunk.
+    pub const FIRST: usize = 8192;
+}
+
+/// What is remembered of walks, in words: chunk `k` has `FIRST << k` of them.
+pub mod walk {
     /// Words in the first chunk.
     pub const FIRST: usize = 8192;
 }
@@ -164,6 +189,21 @@ pub mod account {
     pub const WORDS: usize = 16;
     /// Accounts in the first chunk.
     pub const FIRST: usize = 8;
+}
+
+/// What is alive by call stacks: words from [`control::BY_STACK`] on.
+pub mod by_stack {
+    /// 0, [`ON`], or [`LOST`].
+    pub const STATE: usize = 0;
+    /// The thread that changes something, 0 for none.
+    pub const HOLDER: usize = 1;
+    /// How many maxima there have been: the number of the last.
+    pub const MAXIMA: usize = 2;
+
+    /// It is known.
+    pub const ON: u64 = 1;
+    /// It is not known any more.
+    pub const LOST: u64 = 2;
 }
 
 /// Where number `number` is: its chunk, and its place in it, where the first chunk holds `first`.

@@ -11,6 +11,9 @@
 #[path = "../ledger/account.rs"]
 mod account;
 #[cfg(test)]
+#[path = "../ledger/by_stack.rs"]
+mod by_stack;
+#[cfg(test)]
 #[path = "../ledger/frames.rs"]
 mod frames;
 #[cfg(test)]
@@ -39,6 +42,7 @@ mod thread;
 
 pub mod accounts;
 pub mod layout;
+pub mod stacks;
 pub mod unwind;
 
 /// The compiled library.

@@ -1,14 +1,16 @@
 //! The ledger's tables, on this machine's memory.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::account::{Account, Shared};
 use crate::accounts::{self, Accounts};
-use crate::layout::{account, block, control, stack};
-use crate::memo::Slot;
+use crate::by_stack::ByStack;
+use crate::layout::{account, block, by_stack, control, length, stack};
+use crate::memo::{self, Slot};
 use crate::pool::Pool;
+use crate::stacks::at_peak;
 use crate::table::{BLOCK_ROOTS, Blocks, STACK_ROOTS, Stacks};
 use crate::thread::{CallStack, Read};
 
@@ -101,7 +103,7 @@ fn stacks_are_told_by_their_frames() {
 #[test]
 fn walks_are_remembered_by_what_they_read() {
     const STACK: u32 = 42;
-    let pool: &Pool<1, { stack::FIRST }> = Box::leak(Box::new(pool()));
+    let pool: &memo::Words = Box::leak(Box::new(pool()));
     // Two frames, and a word beyond that is read alone; the words between them are not read.
     let memory = words(16);
     let place = |word: usize| memory[word].as_ptr().addr() as u64;
@@ -185,7 +187,7 @@ impl Threads {
         };
         let [live, most] = [0, 1].map(|_| &words(1)[0]);
         let accounts = (0..number).map(account).collect();
-        Self { accounts, shared: Shared { live, most, slack }, now: 0, peak: 0 }
+        Self { accounts, shared: Shared { live, most, slack, by_stack: None }, now: 0, peak: 0 }
     }
 
     /// A thread allocates a block, and frees what counted with so many bytes.
@@ -195,7 +197,7 @@ impl Threads {
             account.allocated(size);
         }
         let by = new.unwrap_or(0) as i64 - old;
-        account.change(by, || self.shared);
+        account.change(by, old as u64, || 0, || self.shared);
         self.now += by;
         self.peak = self.peak.max(self.now);
     }
@@ -287,8 +289,8 @@ fn threads_hand_over_at_once() {
                 // SAFETY: as above; only this thread writes to it.
                 let account = unsafe { Account::at(words.as_ptr()) };
                 for _ in 0..10_000 {
-                    account.change(5, || *shared);
-                    account.change(-4, || *shared);
+                    account.change(5, 0, || 0, || *shared);
+                    account.change(-4, 4, || 0, || *shared);
                 }
             });
         }
@@ -296,4 +298,150 @@ fn threads_hand_over_at_once() {
     let sum = threads.sum();
     assert_eq!(threads.shared.live.load(Relaxed), 40_000);
     assert!((40_000..=40_000 + 4 * 5).contains(&threads.shared.most.load(Relaxed)), "{sum:?}");
+}
+
+/// What is alive by call stacks, and threads that have accounts of their own.
+struct AtPeak {
+    control: &'static [AtomicU64],
+    stacks: &'static Stacks,
+    shared: Shared,
+}
+
+impl AtPeak {
+    fn new() -> Self {
+        let control = words(control::WORDS);
+        control[control::BY_STACK + by_stack::STATE].store(by_stack::ON, Relaxed);
+        let stacks = Stacks { pool: pool::<1, { stack::FIRST }>(), roots: roots(STACK_ROOTS) };
+        let (live, most) = (&control[control::SHARED], &control[control::SHARED + 1]);
+        let shared = Shared { live, most, slack: 0, by_stack: None };
+        Self { control, stacks: Box::leak(Box::new(stacks)), shared }
+    }
+
+    fn of_thread(&self, thread: u32) -> Shared {
+        Shared { by_stack: ByStack::of(self.control, &self.stacks.pool, thread), ..self.shared }
+    }
+
+    /// The number of a call stack of some frames.
+    fn stack(&self, stack: u64) -> u32 {
+        let frames: Vec<u64> = (0..stack % 20 + 1).map(|frame| frame + stack).collect();
+        self.stacks.number(CallStack { frames: &frames, hash: stack }).unwrap()
+    }
+
+    /// Bytes and blocks at the peak by the numbers of call stacks.
+    fn found(&self) -> BTreeMap<u32, (u64, u64)> {
+        let maxima = self.control[control::BY_STACK + by_stack::MAXIMA].load(Relaxed);
+        let first = self.stacks.pool.words(0);
+        // SAFETY: the words of the first chunk.
+        let words = (0..length(0, stack::FIRST)).map(|word| unsafe { (*first.add(word)).load(Relaxed) });
+        let words: Vec<u64> = words.collect();
+        // Number 0 means none.
+        let found = at_peak(&words[1..], maxima).map(|at| (at.place as u32 + 1, (at.bytes, at.blocks)));
+        found.filter(|(_, measure)| *measure != (0, 0)).collect()
+    }
+}
+
+/// An account of a thread, from which not even a change by nothing is kept.
+fn account() -> Account {
+    let words = words(account::WORDS);
+    words[account::TOP].store(u64::MAX, Relaxed);
+    // SAFETY: so many words, which live for ever.
+    unsafe { Account::at(words.as_ptr()) }
+}
+
+/// Compared with copies of all that is alive, at each new maximum.
+#[test]
+fn what_is_alive_at_the_peak_is_known_by_call_stacks() {
+    let at_peak = AtPeak::new();
+    let accounts = [account(), account(), account()];
+    let mut state = 88_172_645_463_325_252;
+    let mut blocks: Vec<(u32, u64)> = Vec::new();
+    let (mut most, mut copy) = (0, BTreeMap::new());
+    for step in 0..20_000 {
+        let thread = random(&mut state) % 3;
+        // Some have no bytes.
+        let size = (random(&mut state) % 50 * 8) as u64;
+        let grows = random(&mut state) % 10 < if step / 1000 % 2 == 0 { 6 } else { 4 };
+        let old = match blocks.len() {
+            0 => None,
+            count => Some(random(&mut state) % count),
+        };
+        let replaces = random(&mut state).is_multiple_of(4);
+        // Of the same size, too.
+        let size = old.filter(|_| replaces && size < 100).map_or(size, |old| blocks[old].1);
+        let old = old.filter(|_| !grows || replaces).map(|old| blocks.swap_remove(old));
+        let new = (grows || replaces).then(|| (at_peak.stack(random(&mut state) as u64 % 40), size));
+        let ((from, less), (to, more)) = (old.unwrap_or_default(), new.unwrap_or_default());
+        let stacks = u64::from(from) << 32 | u64::from(to);
+        let shared = || at_peak.of_thread(thread as u32 + 1);
+        accounts[thread].change(more as i64 - less as i64, less, || stacks, shared);
+        blocks.extend(new);
+        let now: u64 = blocks.iter().map(|(_, size)| size).sum();
+        if now > most {
+            most = now;
+            copy.clear();
+            for (stack, size) in &blocks {
+                let (bytes, number) = copy.entry(*stack).or_insert((0, 0));
+                (*bytes, *number) = (*bytes + size, *number + 1);
+            }
+        }
+        if step % 500 == 0 || step < 100 {
+            assert_eq!(at_peak.found(), copy, "step {step}");
+        }
+    }
+    assert!(most > 10_000 && copy.len() > 20, "{most} {copy:?}");
+}
+
+/// Threads that are at it at once: their sum is the peak, whenever that was.
+#[test]
+fn threads_take_turns_at_call_stacks() {
+    let at_peak = AtPeak::new();
+    let stacks: Vec<u64> = (0..4).map(|stack| at_peak.stack(stack).into()).collect();
+    std::thread::scope(|scope| {
+        for thread in 1..=4_u32 {
+            let (at_peak, stacks) = (&at_peak, &stacks);
+            scope.spawn(move || {
+                let account = account();
+                for n in 0..20_000 {
+                    let to = stacks[(n + thread as usize) % 4];
+                    account.change(64, 0, || to, || at_peak.of_thread(thread));
+                    if n % 3 != 0 {
+                        account.change(-64, 64, || to << 32, || at_peak.of_thread(thread));
+                    }
+                }
+            });
+        }
+    });
+    let sum: u64 = at_peak.found().values().map(|(bytes, _)| bytes).sum();
+    assert_eq!(sum, at_peak.shared.most.load(Relaxed));
+    assert!(sum >= 4 * 6667 * 64, "{sum}");
+}
+
+/// A signal handler has interrupted its own thread, or a thread has no id: nobody waits, and it is not known any more.
+#[test]
+fn nobody_waits_for_himself() {
+    for (holder, thread) in [(7, 7), (0, 0)] {
+        let at_peak = AtPeak::new();
+        let to = at_peak.stack(1).into();
+        at_peak.control[control::BY_STACK + by_stack::HOLDER].store(holder, Relaxed);
+        account().change(64, 0, || to, || at_peak.of_thread(thread));
+        let state = at_peak.control[control::BY_STACK + by_stack::STATE].load(Relaxed);
+        assert_eq!((state, at_peak.shared.most.load(Relaxed)), (by_stack::LOST, 64));
+        assert!(at_peak.of_thread(8).by_stack.is_none());
+    }
+}
+
+/// What was before is exact where there was one thread; from then on threads keep nothing.
+#[test]
+fn what_one_thread_had_before_is_exact() {
+    let mut threads = Threads::new(2, 5000);
+    threads.change(0, Some(4000), 0);
+    threads.change(0, None, 1000);
+    threads.shared.slack = 0;
+    threads.accounts[0].1.settle(threads.shared);
+    let exactly = |peak| Accounts { blocks: 1, bytes: 4000, at_least: peak, at_most: peak };
+    assert_eq!(threads.sum(), exactly(4000));
+    threads.change(1, Some(500), 0);
+    assert_eq!(threads.sum(), Accounts { blocks: 2, bytes: 4500, ..exactly(4000) });
+    threads.change(0, Some(2000), 0);
+    assert_eq!(threads.sum(), Accounts { blocks: 3, bytes: 6500, ..exactly(5500) });
 }

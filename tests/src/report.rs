@@ -118,6 +118,9 @@ pub struct Test {
     pub temporary_files: Option<Files>,
     /// What it has allocated, where that is known.
     pub heap: Option<Heap>,
+    /// What was alive at its peak; none where that was not asked for.
+    #[serde(default)]
+    pub at_peak: Option<AtPeak>,
     /// What was not seen, in whatever shape.
     pub losses: Vec<serde_json::Value>,
 }
@@ -162,6 +165,38 @@ pub struct Grown {
     pub bytes: Vec<u64>,
     /// The user's own line.
     pub site: Option<Site>,
+}
+
+/// What was alive when a test had allocated most.
+#[derive(Clone, Debug, Deserialize)]
+pub struct AtPeak {
+    /// By call stack.
+    pub stacks: Vec<Allocated>,
+    /// What others had.
+    pub rest: Measure,
+    /// Why it is not known.
+    pub unknown: Option<String>,
+}
+
+/// What one call stack has allocated.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Allocated {
+    /// Bytes.
+    pub bytes: u64,
+    /// In how many blocks.
+    pub blocks: u64,
+    /// Its frames, innermost first.
+    pub stack: Option<Vec<Frame>>,
+}
+
+impl AtPeak {
+    /// All of it.
+    pub fn total(&self) -> Measure {
+        let all = self.stacks.iter().map(|it| [it.bytes, it.blocks]);
+        let add = |sum: [u64; 2], it: [u64; 2]| [sum[0] + it[0], sum[1] + it[1]];
+        let [bytes, blocks] = all.fold([self.rest.bytes, self.rest.blocks], add);
+        Measure { bytes, blocks }
+    }
 }
 
 /// What a test has allocated.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use super::after_help::AFTER_HELP;
 use super::choices::{CountArg, DependenciesArg, RecorderArg, WhenArg};
 use super::other_args::{
     DoctorArgs, ExecArgs, ExplainArgs, ImportArgs, NextestArgs, ReportArgs, SetupArgs, ShowEnvArgs,
@@ -15,17 +16,6 @@ use super::select_args::SelectArgs;
 use super::values::{duration, jobs, table_size, tasks};
 use super::written_args::WrittenArgs;
 use crate::model::MAX_ITERATIONS;
-
-/// What `--help` says below the options.
-const AFTER_HELP: &str = "\
-Each test runs in a process of its own. Blocks that it allocated and that are left when the process
-ends are definitely lost, indirectly lost, possibly lost or still reachable. A test fails when it loses
-more than its budget: 0 bytes, or what #[leak_budget] says. It fails as well when it leaves descriptors
-open or IPC objects behind that it has made, or child processes running or not waited for. Looking at
-descriptors needs eBPF, IPC namespaces need root.
-
-Exit codes: 0 clean, 1 tests failed, 2 leaks only, 3 both, 4 no tests ran, 10 incomplete,
-11 the tool could not do its work, 12 the build failed.";
 
 #[derive(Debug, Parser)]
 #[command(
@@ -323,6 +313,9 @@ pub struct RunArgs {
     /// Note where every block is freed, for double frees; a test that has one is otherwise run once more for it
     #[arg(long)]
     pub free_stacks: bool,
+    /// Note what was alive at each test's peak by call stacks, for the page and its own reports; its threads wait for each other then
+    #[arg(long)]
+    pub peak_stacks: bool,
     /// Blocks remembered at a time, freed ones too, over all running tests (uprobe recorder) [default: 2097152]
     #[arg(long, value_name = "N", value_parser = table_size)]
     pub max_blocks: Option<u32>,

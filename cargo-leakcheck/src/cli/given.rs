@@ -89,6 +89,11 @@ pub fn layer(run: &RunArgs, jobs: Option<(NonZeroUsize, &'static str)>) -> Layer
         ),
         (Key::FollowChildren, "follow-children", on(run.follow_children)),
         (Key::FreeStacks, "free-stacks", on(run.free_stacks)),
+        (
+            Key::PeakStacks,
+            if run.peak_stacks { "peak-stacks" } else { run.written.of_peak().unwrap_or_default() },
+            on(run.peak_stacks || run.written.of_peak().is_some()),
+        ),
         (Key::Timeout, "timeout", run.timeout.map(Value::Time)),
         (Key::Retries, if run.retries.is_some() { "retries" } else { by_max_fail }, entries(retries)),
         (Key::MaxFail, by_max_fail, size(max_fail)),

@@ -1,6 +1,7 @@
 //! The command line: flags, and the environment variables that act like flags, become [`Options`].
 //! Nothing below this module reads either. (What files set besides is for `config` to say.)
 
+mod after_help;
 mod args;
 mod build;
 mod choices;

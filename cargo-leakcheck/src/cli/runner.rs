@@ -61,9 +61,14 @@ pub fn options(matches: &ArgMatches, surroundings: &Surroundings) -> Vec<String>
             || written.get_arguments().any(|written| written.get_id() == id)
     };
     let mut options = Vec::new();
+    // The reports that are made of it are not handed on.
+    let is_given = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+    if ["peak_flamegraph", "peak_folded"].into_iter().any(is_given) && !is_given("peak_stacks") {
+        options.push("--peak-stacks".to_owned());
+    }
     for argument in known.get_arguments() {
         let id = argument.get_id().as_str();
-        if of_all(id) || matches.value_source(id) != Some(ValueSource::CommandLine) {
+        if of_all(id) || !is_given(id) {
             continue;
         }
         options.extend(argument.get_long().map(|name| format!("--{name}")));

@@ -25,6 +25,12 @@ pub struct WrittenArgs {
     /// Write the leaked bytes by call stacks, a line each, for flame graph tools
     #[arg(long, value_name = "PATH")]
     pub folded: Option<Utf8PathBuf>,
+    /// Draw what was alive at the tests' peaks by call stacks, as a flame graph in SVG (--peak-stacks)
+    #[arg(long, value_name = "PATH")]
+    pub peak_flamegraph: Option<Utf8PathBuf>,
+    /// Write what was alive at the tests' peaks by call stacks, a line each (--peak-stacks)
+    #[arg(long, value_name = "PATH")]
+    pub peak_folded: Option<Utf8PathBuf>,
     /// Write the leaked bytes and blocks as a profile for pprof
     #[arg(long, value_name = "PATH")]
     pub pprof: Option<Utf8PathBuf>,
@@ -33,7 +39,25 @@ pub struct WrittenArgs {
 impl WrittenArgs {
     /// Where reports go; all else is as by default.
     pub fn options(&self) -> ReportOptions {
-        let Self { junit, json, html, sarif, flamegraph, folded, pprof } = self.clone();
-        ReportOptions { junit, json, html, sarif, flamegraph, folded, pprof, ..ReportOptions::default() }
+        let Self { junit, json, html, sarif, flamegraph, folded, peak_flamegraph, peak_folded, pprof } =
+            self.clone();
+        ReportOptions {
+            junit,
+            json,
+            html,
+            sarif,
+            flamegraph,
+            folded,
+            peak_flamegraph,
+            peak_folded,
+            pprof,
+            ..ReportOptions::default()
+        }
+    }
+
+    /// The option of a report that is made of nothing but what was alive at peaks, if one is given.
+    pub fn of_peak(&self) -> Option<&'static str> {
+        let options = [(&self.peak_flamegraph, "peak-flamegraph"), (&self.peak_folded, "peak-folded")];
+        options.into_iter().find_map(|(path, name)| path.as_ref().map(|_| name))
     }
 }

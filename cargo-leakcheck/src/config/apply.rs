@@ -20,6 +20,7 @@ pub fn trace(layer: &Layer, trace: &mut TraceOptions) {
             (Key::RequireEbpf, Value::Switch(on)) => trace.require_ebpf = *on,
             (Key::FollowChildren, Value::Switch(on)) => trace.follow_children = *on,
             (Key::FreeStacks, Value::Switch(on)) => trace.free_stacks = *on,
+            (Key::PeakStacks, Value::Switch(on)) => trace.peak_stacks = *on,
             (Key::KernelReport, Value::Switch(on)) => trace.kernel_report = *on,
             (Key::NoFds, Value::Switch(off)) => trace.descriptors = !off,
             (Key::NoIpc, Value::Switch(off)) => trace.ipc = !off,

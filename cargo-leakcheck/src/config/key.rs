@@ -39,6 +39,7 @@ pub enum Key {
     Growth,
     FollowChildren,
     FreeStacks,
+    PeakStacks,
     Timeout,
     Retries,
     MaxFail,
@@ -101,7 +102,7 @@ const TABLE: u64 = MAX_ENTRIES as u64;
 const TASKS: u64 = MAX_TASKS as u64;
 
 /// All keys, in the order in which they are explained.
-pub const KEYS: [Known; 47] = [
+pub const KEYS: [Known; 48] = [
     of_test(Key::Bytes, "bytes", Kind::Size, "0"),
     of_test(Key::Blocks, "blocks", Kind::Number, "no limit"),
     of_test(Key::ReachableBytes, "reachable-bytes", Kind::Size, "no limit"),
@@ -132,6 +133,7 @@ pub const KEYS: [Known; 47] = [
     of_test(Key::Growth, "growth", Kind::Positive(MAX_ITERATIONS), "once"),
     of_test(Key::FollowChildren, "follow-children", Kind::Switch, "false"),
     of_test(Key::FreeStacks, "free-stacks", Kind::Switch, "false"),
+    of_test(Key::PeakStacks, "peak-stacks", Kind::Switch, "false"),
     of_test(Key::Timeout, "timeout", Kind::Time, "none"),
     of_test(Key::Retries, "retries", Kind::Number, "0"),
     of_run(Key::MaxFail, "max-fail", Kind::Positive(u32::MAX as u64), "no limit"),

@@ -5,14 +5,15 @@ use std::ops::Range;
 
 use leakcheck_common::{bad_free, block as common};
 use leakcheck_preload::accounts::{Account, Accounts};
-use leakcheck_preload::layout::{account, block, control, length, place, stack};
+use leakcheck_preload::layout::{account, block, by_stack, control, length, place, stack, walk};
+use leakcheck_preload::stacks;
 use nix::unistd::Pid;
 
-use super::heap;
 use super::pages::Pages;
-use crate::model::Heap;
+use super::{at_peak, heap};
+use crate::model::{Heap, Measure};
 use crate::snapshot::Loss;
-use crate::trace::{BadFreeRecord, BlockRecord, read, read_word, words};
+use crate::trace::{BadFreeRecord, BlockRecord, read, read_word, words, write};
 
 /// Most frames that a call stack may have, whichever the recorder is. The ledger is compiled without
 /// other crates and says it for itself.
@@ -87,11 +88,7 @@ impl Ledger {
 
     /// The return addresses of a call stack, innermost first.
     pub fn stack(&self, number: u64) -> Option<Vec<u64>> {
-        let (chunk, index) = place(usize::try_from(number).ok()?, stack::FIRST);
-        let start = *self.control[control::STACK_CHUNKS..][..control::CHUNKS].get(chunk)?;
-        let record = start.checked_add(index as u64 * 8)?;
-        let head = words(&read(self.reader, record, stack::FRAMES * 8));
-        let count = usize::try_from(*head.get(stack::COUNT)?).ok()?.min(FRAMES);
+        let (record, count) = self.stack_record(number)?;
         let frames = words(&read(self.reader, record + stack::FRAMES as u64 * 8, count * 8));
         (frames.len() == count).then_some(frames)
     }
@@ -116,6 +113,52 @@ impl Ledger {
         whole.then(|| heap::of_ledger(Accounts::of(&accounts, live, most)))
     }
 
+    /// What was alive at the peak, by the numbers of call stacks.
+    ///
+    /// # Errors
+    /// Why that is not known.
+    pub fn at_peak(&self) -> Result<Vec<(u64, Measure)>, String> {
+        let word = |word: usize| self.control[control::BY_STACK + word];
+        if word(by_stack::STATE) != by_stack::ON {
+            return Err("memory was allocated in a signal handler that interrupted an allocation, or a thread ended in one".into());
+        }
+        let mut all = Vec::new();
+        // Number 0 means none.
+        let (mut first, end) = (1, self.control[control::STACKS].min(u64::from(u32::MAX)) as usize);
+        while first < end {
+            let (chunk, index) = place(first, stack::FIRST);
+            let Some(start) = self.control[control::STACK_CHUNKS..][..control::CHUNKS].get(chunk) else {
+                break;
+            };
+            let count = (length(chunk, stack::FIRST) - index).min(end - first);
+            let words = words(&read(self.reader, start.saturating_add(index as u64 * 8), count * 8));
+            let found = stacks::at_peak(&words, word(by_stack::MAXIMA)).map(|at| {
+                let measure = Measure { bytes: at.bytes, blocks: at.blocks };
+                ((first + at.place) as u64, measure)
+            });
+            all.extend(found.filter(|(_, measure)| *measure != Measure::default()));
+            first += count;
+        }
+        at_peak::checked(all, self.heap().filter(|_| self.losses().is_empty()))
+    }
+
+    /// Says what is alive of a call stack; whether it could be said.
+    pub fn set_alive(&self, number: u64, alive: Measure) -> bool {
+        let Some((record, frames)) = self.stack_record(number) else { return false };
+        let at = record.wrapping_add((stack::FRAMES + frames + stack::BYTES) as u64 * 8);
+        let words = [alive.bytes, alive.blocks].map(u64::to_ne_bytes);
+        write(self.reader, at, words.as_flattened())
+    }
+
+    /// Where the record of a call stack is, and how many frames it has.
+    fn stack_record(&self, number: u64) -> Option<(u64, usize)> {
+        let (chunk, index) = place(usize::try_from(number).ok()?, stack::FIRST);
+        let start = *self.control[control::STACK_CHUNKS..][..control::CHUNKS].get(chunk)?;
+        let record = start.checked_add(index as u64 * 8)?;
+        let head = words(&read(self.reader, record, stack::FRAMES * 8));
+        Some((record, usize::try_from(*head.get(stack::COUNT)?).ok()?.min(FRAMES)))
+    }
+
     /// Its own memory, which is full of addresses and refers to nothing; also on the stacks of threads
     /// that are kept in the middle of it, which have these thread pointers.
     pub fn memory(&self, threads: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
@@ -129,8 +172,10 @@ impl Ledger {
         let blocks = chunks(control::BLOCK_CHUNKS, block::FIRST * block::WORDS * 8);
         let stacks = chunks(control::STACK_CHUNKS, stack::FIRST * 8);
         let accounts = chunks(control::ACCOUNT_CHUNKS, account::FIRST * account::WORDS * 8);
+        let walks = chunks(control::WALK_CHUNKS, walk::FIRST * 8);
         let rooms = threads.filter_map(|pointer| self.room(pointer));
-        let all = std::iter::once(region).chain(blocks).chain(stacks).chain(accounts).chain(rooms);
+        let all =
+            std::iter::once(region).chain(blocks).chain(stacks).chain(accounts).chain(walks).chain(rooms);
         all.filter(|range| range.start < range.end).collect()
     }
 

@@ -3,6 +3,7 @@
 
 mod allocator;
 mod arena;
+mod at_peak;
 mod contents;
 mod descriptor;
 mod files;
@@ -23,6 +24,7 @@ mod stacks;
 mod statics;
 mod totals;
 
+pub use at_peak::begin;
 pub use descriptor::DESCRIPTOR;
 pub use growth::alive;
 pub use left::{end_children, is_settled};
@@ -161,14 +163,17 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let mapped = mapped::Found::of(steering, process, &counters, &mut snapshot.losses);
     let growth = process.repeated.as_ref().map(|repeated| growth::of(repeated, &mut recorded.keys));
     let no_growth = growth.as_ref().is_none_or(|growth| growth.grown.is_empty());
+    let at_peak = process.wanted.peak_stacks.then(|| at_peak::of(&records, &mut recorded, log.as_ref()));
+    let nothing_at_peak = at_peak.as_ref().is_none_or(|it| it.stacks.is_empty());
     let no_stacks = no_growth
+        && nothing_at_peak
         && ipc.is_none()
         && mapped.is_none()
         && left.as_ref().is_none_or(left::Found::has_no_stacks);
     if nothing && opened.is_none() && no_stacks {
         snapshot.left = left.map(left::Found::plain).unwrap_or_default();
         snapshot.left.totals = totals;
-        snapshot.left.growth = growth;
+        (snapshot.left.growth, snapshot.left.at_peak) = (growth, at_peak);
         return snapshot;
     }
     match mappings(reader) {
@@ -200,6 +205,10 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     snapshot.left.growth = growth.map(|mut growth| {
         growth.grown.iter_mut().for_each(|it| it.stack = it.stack.and_then(|key| indices[key]));
         growth
+    });
+    snapshot.left.at_peak = at_peak.map(|mut at_peak| {
+        at_peak.stacks.iter_mut().for_each(|it| it.stack = it.stack.and_then(|key| indices[key]));
+        at_peak
     });
     snapshot.bad_frees = recorded.bad_frees;
     for free in &mut snapshot.bad_frees {

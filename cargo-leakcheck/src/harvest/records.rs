@@ -6,10 +6,10 @@ use std::ops::Range;
 use leakcheck_common::{CANARY_SIZE, bad_free, block, process};
 use nix::unistd::Pid;
 
-use super::heap;
 use super::ledger::{self, Entry, Ledger};
 use super::lost::lost;
 use super::stacks::Keys;
+use super::{at_peak, heap};
 use crate::model;
 use crate::parallel;
 use crate::snapshot::{BadFree, Before, Block, Blocks, Loss};
@@ -108,6 +108,20 @@ impl<'a> Records<'a> {
                     add(address, &record);
                 }
             }),
+        }
+    }
+
+    /// What was alive at the peak of what was allocated in the window, by the keys of call stacks.
+    ///
+    /// # Errors
+    /// Why that is not known.
+    pub fn at_peak(&self) -> Result<Vec<(u64, model::Measure)>, String> {
+        match self {
+            Self::Kernel { kernel, pid, counters } => {
+                let all = kernel.at_peak(*pid, counters).ok_or("too many threads were at it at once")?;
+                at_peak::checked(all, self.heap(false).filter(|_| self.losses().is_empty()))
+            }
+            Self::Ledger(ledger) => ledger.at_peak(),
         }
     }
 

@@ -12,7 +12,8 @@ pub(super) fn exceeded(
     acceptance: &Acceptance,
     options: &JudgeOptions,
 ) -> impl Iterator<Item = String> {
-    let Left { descriptors, ipc, children, threads, timers: _, totals: _, mappings, growth } = left;
+    let Left { descriptors, ipc, children, threads, timers: _, totals: _, mappings, growth, at_peak: _ } =
+        left;
     let counted = |item: Item, bytes: u64, blocks: u64| acceptance.counting(item, Measure { bytes, blocks });
     let open = descriptors.iter().enumerate().filter(|(_, descriptor)| !descriptor.once);
     let open = open.map(|(place, it)| counted(Item::Descriptor(place), 0, it.numbers.len() as u64));

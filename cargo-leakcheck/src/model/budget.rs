@@ -69,7 +69,8 @@ impl Measure {
 impl std::ops::Add for Measure {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self { bytes: self.bytes.saturating_add(other.bytes), blocks: self.blocks + other.blocks }
+        let add = u64::saturating_add;
+        Self { bytes: add(self.bytes, other.bytes), blocks: add(self.blocks, other.blocks) }
     }
 }
 

@@ -1,6 +1,6 @@
-use super::{Descriptor, Growth, IpcObject, KernelTotals, LeftMapping};
+use super::{AtPeak, Descriptor, Growth, IpcObject, KernelTotals, LeftMapping};
 
-/// What a test has left at its end besides blocks, in the kernel; and what it has added while it was run again and again. `S` is a call stack, as in [`Finding`](super::Finding).
+/// What a test has left at its end besides blocks, in the kernel; what it has added while it was run again and again; and what it had at its peak. `S` is a call stack, as in [`Finding`](super::Finding).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left<S> {
     /// Descriptors left open, by their numbers.
@@ -19,6 +19,8 @@ pub struct Left<S> {
     pub totals: Option<KernelTotals>,
     /// What its body has added each time; none where it was not to be run again.
     pub growth: Option<Growth<S>>,
+    /// What was alive at its peak; none where that was not asked for.
+    pub at_peak: Option<AtPeak<S>>,
 }
 
 impl<S> Left<S> {
@@ -40,6 +42,7 @@ impl<S> Default for Left<S> {
             totals: None,
             mappings: Vec::new(),
             growth: None,
+            at_peak: None,
         }
     }
 }

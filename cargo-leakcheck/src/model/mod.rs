@@ -2,6 +2,7 @@
 
 mod accepted;
 mod allocators;
+mod at_peak;
 mod budget;
 mod chain;
 mod descriptor;
@@ -24,6 +25,7 @@ mod words;
 
 pub use accepted::{Acceptance, Accepted, By, Compared, Counting, Hit, Item, LEAKS, Leak, Seen};
 pub use allocators::{ALLOCATORS, KnownAllocator};
+pub use at_peak::{Allocated, AtPeak};
 pub use budget::{Budget, Measure};
 pub use chain::{Held, HeldBy, Step, Through};
 pub use descriptor::Descriptor;

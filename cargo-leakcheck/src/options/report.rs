@@ -17,6 +17,10 @@ pub struct ReportOptions {
     pub flamegraph: Option<Utf8PathBuf>,
     /// Where folded stacks go.
     pub folded: Option<Utf8PathBuf>,
+    /// Where the flame graph of what was alive at peaks goes.
+    pub peak_flamegraph: Option<Utf8PathBuf>,
+    /// Where folded stacks of that go.
+    pub peak_folded: Option<Utf8PathBuf>,
     /// Where the profile goes.
     pub pprof: Option<Utf8PathBuf>,
     /// The directory that collects the JSON documents of all processes of a run.
@@ -42,7 +46,9 @@ pub struct ReportOptions {
 impl ReportOptions {
     /// The option that takes standard output for a report, if one does.
     pub fn on_stdout(&self) -> Option<&'static str> {
-        let Self { junit, json, html, sarif, flamegraph, folded, pprof, .. } = self;
+        let Self {
+            junit, json, html, sarif, flamegraph, folded, peak_flamegraph, peak_folded, pprof, ..
+        } = self;
         let options = [
             (junit, "--junit -"),
             (json, "--json -"),
@@ -50,6 +56,8 @@ impl ReportOptions {
             (sarif, "--sarif -"),
             (flamegraph, "--flamegraph -"),
             (folded, "--folded -"),
+            (peak_flamegraph, "--peak-flamegraph -"),
+            (peak_folded, "--peak-folded -"),
             (pprof, "--pprof -"),
         ];
         let is_taken = |path: &Option<Utf8PathBuf>| path.as_deref().is_some_and(|path| path == "-");

@@ -29,6 +29,8 @@ pub struct TraceOptions {
     pub follow_children: bool,
     /// Note where every block is freed; otherwise a test with a double free is run once more for it.
     pub free_stacks: bool,
+    /// Say what was alive at each test's peak, by call stacks.
+    pub peak_stacks: bool,
     /// Look at descriptors that are left open.
     pub descriptors: bool,
     /// Say what descriptors hold in the kernel.
@@ -71,6 +73,7 @@ impl Default for TraceOptions {
             max_fail: None,
             follow_children: false,
             free_stacks: false,
+            peak_stacks: false,
             descriptors: true,
             kernel_bytes: KernelBytes::IfLeft,
             kernel_report: false,

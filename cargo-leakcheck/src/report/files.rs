@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::github::StepSummary;
-use super::{FlameGraph, Folded, Format, Html, Json, Junit, Pprof, Run, Sarif, View};
+use super::{Bytes, FlameGraph, Folded, Format, Html, Json, Junit, Pprof, Run, Sarif, View};
 use crate::error::{Error, Result};
 use crate::options::ReportOptions;
 use crate::sys::Patient;
@@ -28,13 +28,15 @@ struct OpenFile {
 /// # Errors
 /// [`Error::File`] for a path that cannot be written, [`Error::Usage`] when two reports share one.
 pub fn open(options: &ReportOptions) -> Result<Files> {
-    let formats: [(&Option<Utf8PathBuf>, Box<dyn Format>); 7] = [
+    let formats: [(&Option<Utf8PathBuf>, Box<dyn Format>); 9] = [
         (&options.junit, Box::new(Junit)),
         (&options.json, Box::new(Json)),
         (&options.html, Box::new(Html)),
         (&options.sarif, Box::new(Sarif)),
-        (&options.flamegraph, Box::new(FlameGraph)),
-        (&options.folded, Box::new(Folded)),
+        (&options.flamegraph, Box::new(FlameGraph(Bytes::Leaked))),
+        (&options.folded, Box::new(Folded(Bytes::Leaked))),
+        (&options.peak_flamegraph, Box::new(FlameGraph(Bytes::AtPeak))),
+        (&options.peak_folded, Box::new(Folded(Bytes::AtPeak))),
         (&options.pprof, Box::new(Pprof)),
     ];
     let mut files: Vec<OpenFile> = Vec::new();

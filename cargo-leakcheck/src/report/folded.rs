@@ -1,39 +1,51 @@
-//! Leaked bytes by call stack: as text in the form that flame graph tools share, and as inferno's picture of it.
+//! Leaked bytes, and those that were alive at peaks, by call stack: as text in the form that flame graph tools share, and as inferno's picture of it.
 
 use std::collections::BTreeMap;
 
 use inferno::flamegraph::{self, Options, Palette, color::MultiPalette};
 
-use super::leaked::{self, Leaked, NO_STACK};
+use super::leaked::{self, Leaked, NO_STACK, started};
 use super::{Format, Run, View, text};
-use crate::model::Frame;
+use crate::model::{AtPeak, CheckedTest, Frame};
+
+/// Which bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Bytes {
+    /// What was leaked.
+    Leaked,
+    /// What was alive at the peaks of tests, where that was asked for and is known.
+    AtPeak,
+}
 
 /// Folded stacks: a line a call stack, outermost frame first, with a test in front and the bytes behind.
-pub struct Folded;
+pub struct Folded(pub Bytes);
 
 impl Format for Folded {
     fn bytes(&self, run: &Run, _: &View) -> Vec<u8> {
-        lines(run).into_iter().flat_map(|line| (line + "\n").into_bytes()).collect()
+        lines(run, self.0).into_iter().flat_map(|line| (line + "\n").into_bytes()).collect()
     }
 }
 
 /// A flame graph, as an SVG document.
-pub struct FlameGraph;
+pub struct FlameGraph(pub Bytes);
 
 impl Format for FlameGraph {
     fn bytes(&self, run: &Run, _: &View) -> Vec<u8> {
         let lines: Vec<String> =
-            lines(run).iter().map(|line| line.chars().map(text::legal).collect()).collect();
-        let total = text::measure(leaked::total(run));
+            lines(run, self.0).iter().map(|line| line.chars().map(text::legal).collect()).collect();
+        let (title, nothing) = match self.0 {
+            Bytes::Leaked => ("Leaked bytes", "No bytes were leaked"),
+            Bytes::AtPeak => ("Bytes alive at the peak of each test", "Nothing is known of peaks"),
+        };
         let mut options = Options::default();
-        options.title = "Leaked bytes".to_owned();
-        options.subtitle = Some(format!("{total}, by tests and call stacks"));
+        options.title = title.to_owned();
+        options.subtitle = Some(self.0.subtitle(run));
         options.count_name = "bytes".to_owned();
         options.colors = Palette::Multi(MultiPalette::Rust);
         // The same run has the same picture.
         options.deterministic = true;
         if lines.is_empty() {
-            return NOTHING.as_bytes().to_vec();
+            return NOTHING.replace("{}", nothing).into_bytes();
         }
         let mut bytes = Vec::new();
         flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut bytes)
@@ -42,32 +54,63 @@ impl Format for FlameGraph {
     }
 }
 
+/// What call stacks are that are too many to be named.
+const OTHERS: &str = "[other call stacks]";
+
 /// inferno takes a picture of nothing for an error.
 const NOTHING: &str = "\
 <?xml version=\"1.0\" standalone=\"no\"?>
 <svg version=\"1.1\" width=\"480\" height=\"60\" xmlns=\"http://www.w3.org/2000/svg\">
-<text x=\"240\" y=\"34\" text-anchor=\"middle\" font-family=\"monospace\" font-size=\"14\">No bytes were leaked</text>
+<text x=\"240\" y=\"34\" text-anchor=\"middle\" font-family=\"monospace\" font-size=\"14\">{}</text>
 </svg>
 ";
 
-fn lines(run: &Run) -> Vec<String> {
+impl Bytes {
+    fn subtitle(self, run: &Run) -> String {
+        match self {
+            Self::Leaked => format!("{}, by tests and call stacks", text::measure(leaked::total(run))),
+            // Tests have their peaks each for itself: a sum says nothing.
+            Self::AtPeak => "by tests and call stacks".to_owned(),
+        }
+    }
+}
+
+fn lines(run: &Run, which: Bytes) -> Vec<String> {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
-    for Leaked { test, finding, frames } in leaked::leaked(run) {
-        // A picture has no room for it. (A block may have no bytes.)
-        if finding.measure.bytes > 0 {
-            let bytes = stacks.entry(stack(&test.test.id(), frames)).or_default();
-            *bytes = bytes.saturating_add(finding.measure.bytes);
+    let mut add = |stack: String, added: u64| {
+        // A picture has no room for nothing. (A block may have no bytes.)
+        if added > 0 {
+            let bytes = stacks.entry(stack).or_default();
+            *bytes = bytes.saturating_add(added);
+        }
+    };
+    match which {
+        Bytes::Leaked => leaked::leaked(run).for_each(|Leaked { test, finding, frames }| {
+            add(stack(&test.test.id(), frames, NO_STACK), finding.measure.bytes);
+        }),
+        Bytes::AtPeak => {
+            for (test, at_peak) in at_peaks(run) {
+                for it in &at_peak.stacks {
+                    let frames = it.stack.as_deref().map(started);
+                    add(stack(&test.test.id(), frames, NO_STACK), it.measure.bytes);
+                }
+                add(stack(&test.test.id(), None, OTHERS), at_peak.rest.bytes);
+            }
         }
     }
     stacks.into_iter().map(|(stack, bytes)| format!("{stack} {bytes}")).collect()
 }
 
-fn stack(test: &str, frames: Option<&[Frame]>) -> String {
+fn at_peaks(run: &Run) -> impl Iterator<Item = (&CheckedTest, &AtPeak<Vec<Frame>>)> {
+    run.tests.iter().filter_map(|test| Some((test, test.memory.left.at_peak.as_ref()?)))
+}
+
+fn stack(test: &str, frames: Option<&[Frame]>, otherwise: &str) -> String {
     let frames = frames.map(|frames| frames.iter().rev().map(leaked::name));
     let mut stack = part(&text::line(test));
     match frames {
         Some(frames) => frames.for_each(|name| stack = format!("{stack};{}", part(&name))),
-        None => stack = format!("{stack};{NO_STACK}"),
+        None => stack = format!("{stack};{otherwise}"),
     }
     stack
 }
@@ -89,13 +132,13 @@ mod tests {
     use quick_xml::events::Event;
 
     use super::*;
-    use crate::model::{CheckedTest, FindingKind, Outcome, Verdict};
+    use crate::model::{Allocated, FindingKind, Measure, Outcome, Verdict};
     use crate::report::testing;
 
     fn run(tests: Vec<CheckedTest>) -> (String, String) {
         let (run, view) = (testing::run(tests), testing::view());
         let text = |format: &dyn Format| String::from_utf8(format.bytes(&run, &view)).unwrap();
-        (text(&Folded), text(&FlameGraph))
+        (text(&Folded(Bytes::Leaked)), text(&FlameGraph(Bytes::Leaked)))
     }
 
     fn with(name: &str, stacks: &[(FindingKind, u64, Option<Vec<Frame>>)]) -> CheckedTest {
@@ -187,5 +230,29 @@ mod tests {
         assert_eq!(folded, "");
         assert!(svg.contains("No bytes were leaked"));
         assert!(titles(&svg).is_empty());
+    }
+
+    #[test]
+    fn what_was_alive_at_peaks_is_summed_in_the_same_way() {
+        let stack = || Some(vec![frame("malloc", false), frame("a::make", true), frame("test::run", false)]);
+        let allocated = |bytes, stack| Allocated { measure: Measure { bytes, blocks: 1 }, stack };
+        let mut one = testing::leaking("one");
+        one.memory.left.at_peak = Some(AtPeak {
+            stacks: vec![allocated(500, stack()), allocated(30, stack()), allocated(9, None)],
+            rest: Measure { bytes: 7, blocks: 2 },
+            unknown: None,
+        });
+        let mut two = testing::leaking("two");
+        two.memory.left.at_peak = Some(AtPeak::unknown("why".into()));
+        let (run, view) = (testing::run(vec![one, two]), testing::view());
+        let text = |format: &dyn Format| String::from_utf8(format.bytes(&run, &view)).unwrap();
+        let expected =
+            "a one;[call stack not recorded] 9\na one;[other call stacks] 7\na one;a::make;malloc 530\n";
+        assert_eq!(text(&Folded(Bytes::AtPeak)), expected);
+        let titles = titles(&text(&FlameGraph(Bytes::AtPeak)));
+        assert!(titles.contains(&"all (546 bytes, 100%)".to_owned()), "{titles:?}");
+        let (run, view) = (testing::run(vec![testing::leaking("t")]), testing::view());
+        let svg = String::from_utf8(FlameGraph(Bytes::AtPeak).bytes(&run, &view)).unwrap();
+        assert!(svg.contains(">Nothing is known of peaks<"), "{svg}");
     }
 }

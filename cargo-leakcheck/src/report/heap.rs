@@ -30,10 +30,16 @@ pub(super) fn aside(test: &CheckedTest) -> Option<String> {
     Some(format!("peak {}, {} allocated", heap.peak, text::count(heap.total.blocks, "block")))
 }
 
+/// What is said of a test whose peak was to be known by call stacks, and is not.
+pub(super) fn unknown(test: &CheckedTest) -> Option<String> {
+    let reason = test.memory.left.at_peak.as_ref()?.unknown.as_deref()?;
+    Some(format!("peak not known by call stacks: {reason}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Measure, Outcome, Peak};
+    use crate::model::{AtPeak, Measure, Outcome, Peak};
     use crate::report::testing;
 
     #[test]
@@ -49,6 +55,8 @@ mod tests {
         test.memory.heap = Some(Heap { total, peak: Peak { at_least: 10, at_most: 20 } });
         assert!(line(&test).unwrap().starts_with("heap: peak between 10 B and 20 B (several threads"));
         test.memory.verdict = Verdict::Leaks(Vec::new());
-        assert_eq!(aside(&test), None);
+        assert_eq!((aside(&test), unknown(&test)), (None, None));
+        test.memory.left.at_peak = Some(AtPeak::unknown("why".into()));
+        assert_eq!(unknown(&test).as_deref(), Some("peak not known by call stacks: why"));
     }
 }

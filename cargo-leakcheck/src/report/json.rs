@@ -1,25 +1,28 @@
 //! The JSON document. Its shape is public and described by `report.schema.json`.
 
 mod accepted;
+mod at_peak;
 mod chain;
 mod growth;
 mod heap;
 mod kernel;
 mod limits;
+mod lost;
 mod read;
 
 use serde::Serialize;
 
 use super::{Format, Run, Summary, View, targets};
 use crate::model::{
-    Attempts, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, LeftFiles, Measure, Outcome, Verdict,
+    Attempts, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, LeftFiles, Measure, NotChecked,
+    Outcome, Owner, RecordedBy, Scope, Verdict,
 };
-use crate::model::{NotChecked, Owner, RecordedBy, Scope};
-use crate::snapshot::Loss;
 use crate::symbolize::site;
 use kernel::Kernel;
 pub(super) use limits::Limits;
+use lost::Lost;
 
+pub use lost::kind;
 pub use read::read;
 
 /// Name and version of the format.
@@ -121,6 +124,8 @@ pub(super) struct Test<'a> {
     kernel: Kernel<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     growth: Option<growth::Row<'a, StackFrame<'a>, Site<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_peak: Option<at_peak::Row<'a, StackFrame<'a>, Site<'a>>>,
     temporary_files: Option<&'a LeftFiles>,
     losses: Vec<Lost<'a>>,
     output: Written<'a>,
@@ -168,12 +173,6 @@ pub(super) struct StackFrame<'a> {
     address: u64,
     inlined: bool,
     own: bool,
-}
-
-#[derive(Serialize)]
-struct Lost<'a> {
-    kind: &'a str,
-    message: String,
 }
 
 #[derive(Serialize)]
@@ -237,12 +236,9 @@ pub(super) fn test_with<'a>(checked: &'a CheckedTest, view: &'a View, findings: 
         findings,
         kernel: Kernel::of(memory, view),
         growth: memory.left.growth.as_ref().map(|growth| growth::Row::of(growth, view)),
+        at_peak: memory.left.at_peak.as_ref().map(|at_peak| at_peak::Row::of(at_peak, view)),
         temporary_files: memory.files.as_ref(),
-        losses: memory
-            .losses
-            .iter()
-            .map(|loss| Lost { kind: kind(loss), message: loss.to_string() })
-            .collect(),
+        losses: memory.losses.iter().map(Lost::of).collect(),
         output: Written {
             stdout: String::from_utf8_lossy(&output.stdout),
             stderr: String::from_utf8_lossy(&output.stderr),
@@ -303,38 +299,6 @@ pub(super) fn frame<'a>(frame: &'a Frame, view: &'a View) -> StackFrame<'a> {
 fn place<'a>(stack: &'a [Frame], view: &'a View) -> Option<Site<'a>> {
     let Frame { file, line, column, .. } = site(stack, &view.own)?;
     Some(Site { file: view.own.shown(file.as_deref()?), line: *line, column: *column })
-}
-
-/// The public name of a kind of loss.
-pub fn kind(loss: &Loss) -> &str {
-    match loss {
-        Loss::Blocks { .. } | Loss::LedgerBlocks { .. } | Loss::Unnumbered { .. } => "blocks",
-        Loss::Stacks { .. } | Loss::LedgerStacks { .. } => "stacks",
-        Loss::UnreadStacks { .. } => "unread_stacks",
-        Loss::BadFrees { .. } => "bad_frees",
-        Loss::Files { .. } => "files",
-        Loss::Started { .. } => "started",
-        Loss::Descriptors { .. } => "descriptors",
-        Loss::KernelBytes => "kernel_bytes",
-        Loss::Heap | Loss::Peak { .. } => "heap",
-        Loss::Ipc { .. } | Loss::IpcCalls { .. } => "ipc",
-        Loss::Mappings { .. } => "mappings",
-        Loss::Growth { .. } => "growth",
-        Loss::Results { .. } => "results",
-        Loss::Log { .. } => "log",
-        Loss::NoCanary { .. } => "no_canary",
-        Loss::NoBody => "no_body",
-        Loss::Allocator { .. } | Loss::LookedUp => "allocator",
-        Loss::Threads { .. } | Loss::Breakpoints { .. } | Loss::Nameless { .. } => "threads",
-        Loss::Exec => "exec",
-        Loss::Vanished { .. } => "vanished",
-        Loss::Memory { .. } => "memory",
-        Loss::Marks { .. } => "marks",
-        Loss::NoMemory { .. } => "kernel_memory",
-        Loss::Unfinished { .. } => "unfinished",
-        Loss::Told { kind, .. } => kind,
-        Loss::Child { loss, .. } => kind(loss),
-    }
 }
 
 fn is_first(attempt: &u32) -> bool {

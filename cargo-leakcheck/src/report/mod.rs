@@ -41,7 +41,7 @@ use crate::model::{CheckedTest, Compared, NotChecked, Outcome, Verdict};
 use crate::model::{OwnCode, Steered, Target};
 use crate::options::{Count, Recorder};
 pub use files::{Files, open};
-pub use folded::{FlameGraph, Folded};
+pub use folded::{Bytes, FlameGraph, Folded};
 pub use github::{annotations, quoted};
 pub use html::Html;
 pub use json::{Json, kind as loss_kind, read};

@@ -114,6 +114,7 @@ fn aside(test: &CheckedTest, view: &View) -> String {
     ]
     .into_iter()
     .flatten()
+    .chain(heap::unknown(test))
     .chain(growth::aside(test))
     .chain(left::aside(test))
     .chain(mapped::aside(test, view))

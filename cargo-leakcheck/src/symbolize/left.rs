@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use super::{Symbolizer, THE_ALLOCATOR, family};
-use crate::model::{Descriptor, Frame, Grown, Growth, IpcObject, Left, LeftChild, LeftMapping, LeftThread};
+use crate::model::{
+    Allocated, AtPeak, Descriptor, Frame, Grown, Growth, IpcObject, Left, LeftChild, LeftMapping, LeftThread,
+};
 use crate::snapshot::Snapshot;
 
 /// Where std calls the closure of a thread.
@@ -23,7 +25,7 @@ impl Symbolizer {
             let stack = snapshot.stacks.get(stack?)?;
             Some(self.frames(&snapshot.mappings, stack, &mut by_address))
         };
-        let Left { descriptors, ipc, children, threads, timers, totals, mappings, growth } =
+        let Left { descriptors, ipc, children, threads, timers, totals, mappings, growth, at_peak } =
             snapshot.left.clone();
         let descriptors = descriptors.into_iter().map(|descriptor| {
             let Descriptor { numbers, kind, description, call, held_by, once, bytes, stack } = descriptor;
@@ -56,11 +58,17 @@ impl Symbolizer {
                 grown.into_iter().map(|Grown { bytes, stack }| Grown { bytes, stack: explain(stack) });
             Growth { iterations, warmup, alive, descriptors, grown: grown.collect(), ended }
         });
+        let at_peak = at_peak.map(|AtPeak { stacks, rest, unknown }| {
+            let stacks = stacks
+                .into_iter()
+                .map(|Allocated { measure, stack }| Allocated { measure, stack: explain(stack) });
+            AtPeak { stacks: stacks.collect(), rest, unknown }
+        });
         let is_users = |mapping: &LeftMapping<Vec<Frame>>| mapping.stack.as_deref().is_none_or(is_own_call);
         let mappings = mappings.into_iter().filter(is_users).collect();
         let is_left = |thread: &LeftThread<Vec<Frame>>| thread.now.as_deref().is_none_or(is_at_work);
         let threads = threads.into_iter().filter(is_left).collect();
-        Left { descriptors, ipc, children, threads, timers, totals, mappings, growth }
+        Left { descriptors, ipc, children, threads, timers, totals, mappings, growth, at_peak }
     }
 }
 

@@ -166,13 +166,17 @@ fn plant(
             notes_frees: process.notes_frees,
             // A child has no window bits.
             all_counts: process.child.is_some(),
-            exact_peak: process.wanted.exact_peak,
+            exact_peak: process.wanted.exact_peak || process.wanted.peak_stacks,
+            peak_stacks: process.wanted.peak_stacks,
         };
         let (control, enter) = ledger.introduce(process.pid, &mappings, &says)?;
         malloc = enter;
         let blocks = control + leakcheck_preload::layout::control::BLOCKS as u64 * 8;
         steering.introduce(process.pid, &mappings, blocks)?;
         process.control = Some(control);
+        if process.wanted.peak_stacks {
+            harvest::begin(steering, process, process.pid, control)?;
+        }
     }
     let mut call = registers;
     call.rip = malloc;

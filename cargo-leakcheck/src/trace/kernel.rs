@@ -39,9 +39,9 @@ pub struct Kernel {
     programs: StdHashMap<String, OwnedFd>,
     links: Vec<OwnedFd>,
     threads: Table<u32, ThreadRecord>,
-    processes: Table<u32, ProcessRecord>,
+    pub(super) processes: Table<u32, ProcessRecord>,
     blocks: Table<[u64; 2], BlockRecord>,
-    stacks: Table<[u64; 2], [u64; stack::WORDS]>,
+    pub(super) stacks: Table<[u64; 2], [u64; stack::WORDS]>,
     bad_frees: Table<[u64; 2], BadFreeRecord>,
     log: Table<[u32; 2], [u64; LOG_PAGE_WORDS]>,
     pub(super) accounts: Accounts,
@@ -300,7 +300,7 @@ impl Kernel {
         })
     }
 
-    fn logged(&self, pid: Pid, kind: u32, count: u64) -> Vec<u64> {
+    pub(super) fn logged(&self, pid: Pid, kind: u32, count: u64) -> Vec<u64> {
         let mut values = Vec::with_capacity(count as usize);
         for page in pages(count) {
             let rest = (count as usize - values.len()).min(LOG_PAGE_WORDS);
@@ -330,11 +330,11 @@ fn pages(count: u64) -> std::ops::Range<u32> {
     0..count.div_ceil(LOG_PAGE_WORDS as u64) as u32
 }
 
-fn key(pid: Pid) -> u32 {
+pub(super) fn key(pid: Pid) -> u32 {
     pid.as_raw().cast_unsigned()
 }
 
-fn block_key(pid: Pid, value: u64) -> [u64; 2] {
+pub(super) fn block_key(pid: Pid, value: u64) -> [u64; 2] {
     [u64::from(key(pid)), value]
 }
 

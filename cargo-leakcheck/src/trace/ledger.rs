@@ -34,6 +34,8 @@ pub struct Says {
     pub all_counts: bool,
     /// The peak is to be exact, whatever the number of threads.
     pub exact_peak: bool,
+    /// It is to be known what is alive at the peak, by call stacks; the peak is exact, then.
+    pub peak_stacks: bool,
 }
 
 /// The table of frames: a file, and which modules have rows in it.
@@ -118,6 +120,7 @@ impl Ledger {
             && write(control::NOTES, &u64::from(says.notes_frees).to_ne_bytes())
             && write(control::ALL, &u64::from(says.all_counts).to_ne_bytes())
             && write(control::EXACT, &u64::from(says.exact_peak).to_ne_bytes())
+            && write(control::BY_STACK, &u64::from(says.peak_stacks).to_ne_bytes())
             && write(control::TABLE, &self.table.bytes.to_ne_bytes());
         if written { Ok((words, start + self.enter)) } else { Err("its ledger cannot be written".into()) }
     }

@@ -4,6 +4,7 @@
 mod accounts;
 mod again;
 mod allocators;
+mod at_peak;
 mod breakpoints;
 mod btf;
 mod bypass;
@@ -56,7 +57,7 @@ pub(crate) use ipc::IpcCall;
 pub(crate) use kernel::{BadFreeRecord, BlockRecord, Kernel, ProcessRecord, ThreadRecord};
 pub(crate) use libraries::Heap;
 pub(crate) use mappings::{Made, MapCall};
-pub(crate) use memory::{read, read_into, read_protected, read_word, words};
+pub(crate) use memory::{read, read_into, read_protected, read_word, words, write};
 pub(crate) use objects::{Object, Objects, Places};
 pub(crate) use process::Process;
 pub(crate) use rows::Rows;

@@ -156,19 +156,28 @@ pub struct Wanted {
     pub mappings: bool,
     /// Its peak, exactly, whatever the number of threads.
     pub exact_peak: bool,
+    /// What was alive at its peak, by call stacks.
+    pub peak_stacks: bool,
 }
 
 impl Wanted {
     /// Nothing.
-    pub const NOTHING: Self =
-        Self { files: false, ipc: false, held: false, left: false, mappings: false, exact_peak: false };
+    pub const NOTHING: Self = Self {
+        files: false,
+        ipc: false,
+        held: false,
+        left: false,
+        mappings: false,
+        exact_peak: false,
+        peak_stacks: false,
+    };
 
     /// What is looked for of a test that is traced with these options.
     pub fn of(test: &PlannedTest, trace: &TraceOptions) -> Self {
         let held = trace.kernel_bytes != KernelBytes::Off;
-        let TraceOptions { descriptors: files, ipc, children: left, mappings, .. } = *trace;
+        let TraceOptions { descriptors: files, ipc, children: left, mappings, peak_stacks, .. } = *trace;
         let exact_peak = test.peak_limit().is_some();
-        Self { files, ipc, held, left, mappings, exact_peak }
+        Self { files, ipc, held, left, mappings, exact_peak, peak_stacks }
     }
 }
 

@@ -158,6 +158,14 @@ impl Steering {
         }
     }
 
+    /// Has the kernel side count by call stacks what is alive of a process that it records.
+    pub fn count_by_stack(&mut self, pid: Pid) -> Refused<()> {
+        match self {
+            Self::Kernel(kernel) => kernel.count_by_stack(pid).map_err(|error| error.to_string()),
+            Self::Tracer(_) => Ok(()),
+        }
+    }
+
     /// Where test bodies are entered in a process with these mappings.
     pub fn entries(&self, pid: Pid, mappings: &[Mapping]) -> Vec<u64> {
         match self {

@@ -21,7 +21,8 @@ pub const TRIALS: &[NamedTrial] = &[
 ];
 
 /// Formats by their options.
-const FORMATS: [&str; 7] = ["junit", "json", "html", "sarif", "flamegraph", "folded", "pprof"];
+const FORMATS: [&str; 9] =
+    ["junit", "json", "html", "sarif", "flamegraph", "folded", "peak-flamegraph", "peak-folded", "pprof"];
 
 fn read(path: &Utf8Path) -> Result<Vec<u8>, String> {
     fs_err::read(path).map_err(|problem| problem.to_string())
@@ -176,7 +177,7 @@ fn formats_agree(workshop: &Workshop) -> Outcome {
 }
 
 /// The picture is XML, and its sum is this.
-fn drawn(svg: &str, bytes: u64) -> Outcome {
+pub fn drawn(svg: &str, bytes: u64) -> Outcome {
     let mut reader = Reader::from_str(svg);
     let mut titles = Vec::new();
     loop {

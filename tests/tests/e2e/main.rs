@@ -10,6 +10,7 @@
 mod action;
 mod allocators;
 mod around;
+mod at_peak;
 mod bad_input;
 mod baseline;
 mod chains;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         action::TRIALS,
         allocators::TRIALS,
         around::TRIALS,
+        at_peak::TRIALS,
         baseline::TRIALS,
         chains::TRIALS,
         children::TRIALS,

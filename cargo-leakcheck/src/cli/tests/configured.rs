@@ -5,7 +5,7 @@ use clap::Args as _;
 use super::*;
 
 /// Options that are for one run, and none of a configuration.
-const NO_KEYS: [&str; 19] = [
+const NO_KEYS: [&str; 21] = [
     "baseline",
     "config-file",
     "no-baseline",
@@ -16,6 +16,8 @@ const NO_KEYS: [&str; 19] = [
     "sarif",
     "flamegraph",
     "folded",
+    "peak-flamegraph",
+    "peak-folded",
     "pprof",
     "color",
     "probe-at-entry",
@@ -75,6 +77,11 @@ fn a_limit_asks_for_what_it_limits() {
         assert_eq!(seeks(&line, key), Some(Value::Switch(false)), "{line:?}");
         assert_eq!(options(&line).config.given[&key].origin.to_string(), line[0]);
     }
+    for line in [&["--peak-stacks"][..], &["--peak-folded", "a"], &["--peak-flamegraph", "a"]] {
+        assert_eq!(seeks(line, Key::PeakStacks), Some(Value::Switch(true)), "{line:?}");
+        assert_eq!(options(line).config.given[&Key::PeakStacks].origin.to_string(), line[0]);
+    }
+    assert_eq!(seeks(&["--folded", "a"], Key::PeakStacks), None);
     // A run with an end of its own has no further rounds.
     assert_eq!(seeks(&["--fail-fast"], Key::Retries), Some(Value::Number(0)));
     assert_eq!(seeks(&["--retries", "2"], Key::MaxFail), None);

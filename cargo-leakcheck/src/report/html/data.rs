@@ -140,6 +140,9 @@ impl<'a> Tables<'a> {
         for (index, grown) in left.growth.iter().flat_map(|growth| &growth.grown).enumerate() {
             shown["growth"]["grown"][index]["stack"] = self.stack(grown.stack.as_ref());
         }
+        for (index, allocated) in left.at_peak.iter().flat_map(|at_peak| &at_peak.stacks).enumerate() {
+            shown["at_peak"]["stacks"][index]["stack"] = self.stack(allocated.stack.as_ref());
+        }
         let Status { word, detail, .. } = status(test, self.view);
         shown["status"] = json!({"word": word, "detail": detail});
         let Value::Object(mut shown) = shown else { return Map::new() };

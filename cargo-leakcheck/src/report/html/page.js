@@ -144,6 +144,8 @@ const state = {
   selected: 0,
   fullStacks: false,
   zoom: [],
+  // Which of the two flame graphs.
+  picture: "leaked",
 };
 let match = matcher("");
 
@@ -374,7 +376,7 @@ function stacks(title, stack, kind, unknown) {
 
 const TEST_KNOWN = ["package", "binary", "name", "outcome", "exit_code", "signal", "verdict", "reasons", "counts", "attempt", "attempts", "duration_ns",
   "recorder", "recorder_reason", "allocators", "budget", "definitely_lost", "indirectly_lost", "possibly_lost", "still_reachable", "bad_frees", "kernel",
-  "growth", "temporary_files", "heap", "losses", "output", "status", "accepted", "baseline", "rules", "first", "number", "lower", "classes"];
+  "growth", "at_peak", "temporary_files", "heap", "losses", "output", "status", "accepted", "baseline", "rules", "first", "number", "lower", "classes"];
 
 /** `3 known, 1 new`. */
 const compared = (of) => Object.entries(of).filter(([, value]) => value > 0).map(([name, value]) => `${number(value)} ${name}`).join(", ") || "nothing known";
@@ -413,8 +415,12 @@ function testDetail(test) {
     parts.push(el("h3", {}, "Findings"), findings.slice(0, most).map(miniRow));
     parts.push(el("p", {}, el("button", { class: "link", type: "button", onclick: () => showFindingsOf(TESTS.indexOf(test)) },
       findings.length > most ? `and ${number(findings.length - most)} more: show all in the list` : "show in the list")));
-    const graph = flameGraph(findings, { zoom: [] });
+    const graph = flameGraph(lost(findings), { zoom: [] });
     if (graph) parts.push(el("h3", {}, "Leaked bytes by call stack"), graph);
+  }
+  if (test.at_peak) {
+    const graph = flameGraph(atPeak([test]), { zoom: [] });
+    parts.push(el("h3", {}, "Alive at the peak by call stack"), graph ?? el("p", { class: "muted" }, test.at_peak.unknown ? `Not known: ${test.at_peak.unknown}.` : "Nothing."));
   }
   parts.push(...left(test));
   for (const name of ["stdout", "stderr"]) {
@@ -467,33 +473,46 @@ function left(test) {
 
 // --- Flame graph ------------------------------------------------------------------------------------------
 
-/** The tree of what was lost, by tests and then by names, from the outside in. */
-function tree(findings) {
+/** What of findings was lost. */
+const lost = (findings) => findings.filter((finding) => LOST.includes(finding.kind));
+
+/** What was alive at the peaks of tests, where that is known. */
+function atPeak(tests) {
+  const of = (test) => {
+    const { stacks, rest } = test.at_peak;
+    const index = TESTS.indexOf(test);
+    return [...stacks.map((it) => ({ ...it, test: index })), { ...rest, test: index, stack: null, otherwise: "[other call stacks]" }];
+  };
+  return tests.filter((test) => test.at_peak).flatMap(of);
+}
+
+/** The tree of allocations, by tests and then by names, from the outside in. */
+function tree(allocations) {
   const root = { name: "all", bytes: 0, blocks: 0, type: "test", children: new Map(), parent: null, depth: 0 };
-  for (const finding of findings) {
-    if (!LOST.includes(finding.kind) || finding.bytes === 0) continue;
+  for (const allocation of allocations) {
+    if (allocation.bytes === 0) continue;
     let node = root;
     const step = (name, type) => {
-      node.bytes += finding.bytes; node.blocks += finding.blocks;
+      node.bytes += allocation.bytes; node.blocks += allocation.blocks;
       let child = node.children.get(name);
       if (!child) node.children.set(name, (child = { name, bytes: 0, blocks: 0, type, children: new Map(), parent: node, depth: node.depth + 1 }));
       node = child;
     };
-    step(testName(TESTS[finding.test]), "test");
-    const stack = finding.stack ?? [];
-    if (!finding.stack) step("[call stack not recorded]", "foreign");
+    step(testName(TESTS[allocation.test]), "test");
+    const stack = allocation.stack ?? [];
+    if (!allocation.stack) step(allocation.otherwise ?? "[call stack not recorded]", "foreign");
     for (let index = ownEnd(stack) - 1; index >= 0; index -= 1) {
       const it = frame(stack[index]);
       step(functionOf(it), it.own ? "own" : "foreign");
     }
-    node.bytes += finding.bytes; node.blocks += finding.blocks;
+    node.bytes += allocation.bytes; node.blocks += allocation.blocks;
   }
   return root;
 }
 
 /** Bars of what is wide enough to be seen, and one for all that is not. `at` has the names that lead to the bar that fills the width. */
-function flameGraph(findings, where) {
-  const root = tree(findings);
+function flameGraph(allocations, where) {
+  const root = tree(allocations);
   if (root.bytes === 0) return null;
   const box = el("div", { class: "flame" });
   const said = el("div", { class: "under muted" }, "Point at a bar to see what it is.");
@@ -541,14 +560,40 @@ function flameGraph(findings, where) {
   return el("div", {}, box, said);
 }
 
+const PICTURES = {
+  leaked: {
+    title: "leaked", says: "Bytes that were definitely, indirectly or possibly lost, by test and call stack.", nothing: "No bytes were lost.",
+    allocations: () => lost(FINDINGS.filter(isShown)),
+  },
+  peak: {
+    title: "at the peak", says: "Bytes that were alive when each test had allocated the most, by test and call stack.", nothing: "No test has allocated anything.",
+    allocations: () => atPeak(state.ofTest === null ? TESTS : [TESTS[state.ofTest]]),
+  },
+};
+const peaks = TESTS.filter((test) => test.at_peak);
+// Where nothing was lost there is one picture to see.
+if (peaks.length > 0 && lost(FINDINGS).length === 0) state.picture = "peak";
+
+/** Which picture to draw, where there are two. */
+const pictureChips = () => peaks.length > 0 && Object.entries(PICTURES).map(([name, { title }]) => el("button", {
+  class: "chip", type: "button", "aria-pressed": String(state.picture === name), "data-picture": name,
+  onclick: () => { state.picture = name; state.zoom = []; drawFlame(); },
+}, title));
+
+const unknownAtPeak = (tests) => tests.filter((test) => test.at_peak?.unknown).map((test) => `${testName(test)}: ${test.at_peak.unknown}`);
+
 function drawFlame() {
-  const graph = flameGraph(FINDINGS.filter(isShown), state);
+  const picture = PICTURES[state.picture];
+  const graph = flameGraph(picture.allocations(), state);
+  const unknown = state.picture === "peak" ? unknownAtPeak(TESTS) : [];
   const legend = (color, text) => { const it = el("span", { class: "legend" }, el("i"), text); it.firstChild.style.background = `var(--${color})`; return it; };
   $("whole").replaceChildren(
     el("div", { class: "flamehead" },
-      el("p", { class: "muted" }, "Bytes that were definitely, indirectly or possibly lost, by test and call stack. The wider, the more; a click zooms, Escape goes back."),
+      pictureChips(),
+      el("p", { class: "muted" }, `${picture.says} The wider, the more; a click zooms, Escape goes back.`),
       legend("own", "your code"), legend("foreign", "std, C library, allocator"), legend("mark", "found by the search")),
-    graph ?? el("p", { class: "empty" }, "No bytes were lost."));
+    graph ?? el("p", { class: "empty" }, picture.nothing),
+    ...(unknown.length > 0 ? [el("h3", {}, "Not known"), el("ul", { class: "plain" }, unknown.slice(0, 200).map((it) => el("li", {}, it)))] : []));
 }
 
 // --- What was checked -------------------------------------------------------------------------------------

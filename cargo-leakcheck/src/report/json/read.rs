@@ -125,6 +125,7 @@ struct Test {
     findings: Vec<Found>,
     kernel: Kernel,
     growth: Option<super::growth::Row<'static, Frame, Site>>,
+    at_peak: Option<super::at_peak::Row<'static, Frame, Site>>,
     temporary_files: Option<LeftFiles>,
     losses: Vec<Lost>,
     output: Written,
@@ -173,7 +174,8 @@ impl Test {
     fn sites(&self) -> impl Iterator<Item = &String> {
         let findings = self.findings.iter().filter_map(|finding| finding.site.as_ref());
         let growth = self.growth.iter().flat_map(super::growth::Row::sites);
-        findings.chain(self.kernel.sites()).chain(growth).map(|Site { file }| file)
+        let at_peak = self.at_peak.iter().flat_map(super::at_peak::Row::sites);
+        findings.chain(self.kernel.sites()).chain(growth).chain(at_peak).map(|Site { file }| file)
     }
 }
 
@@ -233,7 +235,11 @@ fn test(read: Test, is_unit: bool) -> Result<CheckedTest, String> {
             still_reachable: read.still_reachable,
             bad_frees: read.bad_frees,
         },
-        left: Left { growth: read.growth.map(Into::into), ..read.kernel.into() },
+        left: Left {
+            growth: read.growth.map(Into::into),
+            at_peak: read.at_peak.map(Into::into),
+            ..read.kernel.into()
+        },
         files: read.temporary_files,
         heap: read.heap.map(Into::into),
         losses,

@@ -9,9 +9,10 @@ use crate::model::{
     Accepted, By, Covered, Descriptor, Heap, Held, HeldBy, IpcName, IpcObject, Item, KernelTotal,
     KernelTotals, LeftMapping, Limited, Origin, OwnerKind, Peak, Step, Target, Through,
 };
+use crate::model::{Allocated, AtPeak};
 use crate::options::Recorder;
 use crate::report::testing;
-use crate::snapshot::Before;
+use crate::snapshot::{Before, Loss};
 
 fn document(tests: Vec<CheckedTest>) -> Value {
     serde_json::from_slice(&Json.bytes(&testing::run(tests), &testing::view())).unwrap()
@@ -78,6 +79,12 @@ fn all() -> Vec<CheckedTest> {
         allocated_objects: 2,
     };
     open.memory.left.growth = Some(testing::growth(&[24, 48, 72]));
+    lost.memory.left.at_peak = Some(AtPeak::unknown("why".into()));
+    open.memory.left.at_peak = Some(AtPeak {
+        stacks: vec![Allocated { measure: Measure { bytes: 300, blocks: 2 }, stack: stack.clone() }],
+        rest: Measure { bytes: 7, blocks: 1 },
+        unknown: None,
+    });
     open.memory.left.mappings = vec![LeftMapping {
         kind: "anonymous".into(),
         description: String::new(),
@@ -267,12 +274,16 @@ fn what_is_written_can_be_read() {
 /// All but JUnit, which has the time at which it was written.
 #[test]
 fn every_format_can_be_made_of_the_document() {
-    use crate::report::{FlameGraph, Folded, Html, Pprof, Sarif};
+    use crate::report::{Bytes, FlameGraph, Folded, Html, Pprof, Sarif};
     let mut tests = all();
     tests.iter_mut().for_each(|test| test.output.stdout.retain(|byte| byte.is_ascii()));
     let (run, view) = (testing::run(tests), testing::view());
     let again = read(&Json.bytes(&run, &view), "/w".into()).unwrap();
-    let formats: [&dyn Format; 6] = [&Json, &Html, &Sarif, &FlameGraph, &Folded, &Pprof];
+    let (leaked, at_peak) = (Bytes::Leaked, Bytes::AtPeak);
+    let pictures: [&dyn Format; 4] =
+        [&FlameGraph(leaked), &Folded(leaked), &FlameGraph(at_peak), &Folded(at_peak)];
+    let formats: [&dyn Format; 4] = [&Json, &Html, &Sarif, &Pprof];
+    let formats = formats.into_iter().chain(pictures);
     for (index, format) in formats.into_iter().enumerate() {
         assert!(format.bytes(&again, &view) == format.bytes(&run, &view), "{index}");
     }

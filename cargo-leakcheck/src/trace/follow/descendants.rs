@@ -120,7 +120,8 @@ impl Follower<'_> {
         let again = test.and_then(|test| self.again.get(&test.number));
         let notes_frees = trace.free_stacks || again.is_some_and(|again| again.frees);
         // What it leaves running is the test's, as whose child it is looked for.
-        let wanted = Wanted { left: false, ..wanted };
+        // Its peak is another one than the test's.
+        let wanted = Wanted { left: false, peak_stacks: false, ..wanted };
         let ledger = self.prepared.ledger(coverage);
         let process = Process::new(turn, pid, Window::Process, coverage, ledger, notes_frees);
         self.others.remove(&pid);

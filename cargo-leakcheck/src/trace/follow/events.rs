@@ -122,6 +122,9 @@ impl Follower<'_> {
                 if process.repeated.is_some() {
                     self.steering.stop_in_body(pid)?;
                 }
+                if process.wanted.peak_stacks && process.ledger.is_none() {
+                    self.steering.count_by_stack(pid)?;
+                }
                 entry::arm(process)
             });
             if let Err(reason) = ready {

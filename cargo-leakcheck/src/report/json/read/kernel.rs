@@ -147,6 +147,7 @@ impl From<Kernel> for Left<Vec<Frame>> {
             mappings: read.mappings.into_iter().map(mapping).collect(),
             totals: read.report,
             growth: None,
+            at_peak: None,
         }
     }
 }

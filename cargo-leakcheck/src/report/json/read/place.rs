@@ -35,6 +35,7 @@ fn stacks(memory: &mut Judged) -> impl Iterator<Item = &mut Vec<Frame>> {
     let threads = left.threads.iter_mut().flat_map(|it| [&mut it.stack, &mut it.now]);
     let mappings = left.mappings.iter_mut().map(|it| &mut it.stack);
     let growth = left.growth.iter_mut().flat_map(|growth| growth.grown.iter_mut().map(|it| &mut it.stack));
-    let mappings = mappings.chain(growth);
+    let at_peak = left.at_peak.iter_mut().flat_map(|it| it.stacks.iter_mut().map(|it| &mut it.stack));
+    let mappings = mappings.chain(growth).chain(at_peak);
     findings.chain(descriptors).chain(ipc).chain(children).chain(threads).chain(mappings).flatten()
 }
