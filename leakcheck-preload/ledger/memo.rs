@@ -163,7 +163,7 @@ impl Slot {
             }
             written += 1;
         });
-        let kept = (self.found / RECORD + 1) * RECORD | u64::from(number);
+        let kept = (self.found / RECORD + 1) * RECORD + u64::from(number);
         if written == count {
             let _ = self.word.compare_exchange(self.found, kept, AcqRel, Relaxed);
         }
