@@ -39,19 +39,24 @@ pub fn clear(thread: Pid, stack_pointer: u64, thread_pointer: u64) {
     }
 }
 
-/// Where the stack begins that a descriptor is at the upper end of, by what it says itself: an address and a size, side by
-/// side (`stackblock` and `stackblock_size` in `struct pthread`, nptl/descr.h). None where it has no such words, as in other C libraries, or another stack is in use.
+/// Where the stack begins that a descriptor is at the upper end of, by what it says itself: an address, a size and the size of its
+/// guard, side by side (`stackblock`, `stackblock_size` and `guardsize` in `struct pthread`, nptl/descr.h). None where it has no such words, as in other C libraries, or another stack is in use.
+///
+/// None either where there is no guard: so it is with a stack that the program has given the thread
+/// (`pthread_attr_setstack`), and what is in there is the program's, below the stack pointer too.
 fn stack(descriptor: &[u8], stack_pointer: u64, thread_pointer: u64) -> Option<u64> {
     let ends = thread_pointer.saturating_add(1)..=thread_pointer.saturating_add(2 * DESCRIPTOR);
-    let is_stack = |&(start, size): &(u64, u64)| {
+    let is_stack = |&(start, size, guard): &(u64, u64, u64)| {
         // Nothing is at the lowest addresses: that would be a number, with one of the descriptor's own addresses behind it.
-        if start < LOWEST {
+        if start < LOWEST || guard == 0 {
             return false;
         }
         let used = start.saturating_add(RED_ZONE)..thread_pointer;
         used.contains(&stack_pointer) && start.checked_add(size).is_some_and(|end| ends.contains(&end))
     };
-    words(descriptor).windows(2).map(|pair| (pair[0], pair[1])).find(is_stack).map(|(start, _)| start)
+    let words = words(descriptor);
+    let mut triples = words.windows(3).map(|words| (words[0], words[1], words[2]));
+    triples.find(is_stack).map(|(start, ..)| start)
 }
 
 #[cfg(test)]
@@ -67,13 +72,15 @@ mod tests {
         };
         let words = [thread, 0, thread, 0x7f00_0000_0000, 0x20_0000, 0x1000];
         assert_eq!(found(&words, 0x7f00_001f_f000), Some(0x7f00_0000_0000));
+        // The program's own.
+        assert_eq!(found(&[thread, 0, thread, 0x7f00_0000_0000, 0x20_0000, 0], 0x7f00_001f_f000), None);
         // The thread is on another stack, below it or above.
         assert_eq!(found(&words, 0x7e00_001f_f000), None);
         assert_eq!(found(&words, 0x7f00_001f_ff00), None);
         // Not a stack with this descriptor at its end, and no descriptor.
-        assert_eq!(found(&[thread, 0, thread, 0x7f00_0000_0000, 0x80_0000], 0x7f00_001f_f000), None);
-        assert_eq!(found(&[0, thread + 0x2e0, 1, thread + 0x2e0], 0x7f00_001f_f000), None);
+        assert_eq!(found(&[thread, 0, thread, 0x7f00_0000_0000, 0x80_0000, 0x1000], 0x7f00_001f_f000), None);
+        assert_eq!(found(&[0, thread + 0x2e0, 1, thread + 0x2e0, 1], 0x7f00_001f_f000), None);
         assert_eq!(found(&[], 0x7f00_001f_f000), None);
-        assert_eq!(found(&[0x7f00_0000_0000, u64::MAX], 0x7f00_001f_f000), None);
+        assert_eq!(found(&[0x7f00_0000_0000, u64::MAX, 0x1000], 0x7f00_001f_f000), None);
     }
 }

@@ -19,6 +19,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("exec::daemon_is_ended", daemon_is_ended),
     ("exec::killed_as_a_thread_ends", killed_as_a_thread_ends),
     ("exec::reused_stack", reused_stack),
+    ("exec::own_stack", own_stack),
     ("exec::missing_program", missing_program),
     ("exec::plain_clone", plain_clone),
     ("exec::leaves_its_group", leaves_its_group),
@@ -177,6 +178,13 @@ fn reused_stack(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("reused_stack", &["-pthread"])?;
     let expected = Fixture::read_program(&workshop.fixtures().join("programs/reused_stack.c"))?;
     compared(&expected, 2, &exec(workshop, &[program.as_str()])?)
+}
+
+/// A stack that is the program's own memory keeps what the program has put there.
+fn own_stack(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("own_stack", &["-pthread"])?;
+    let expected = Fixture::read_program(&workshop.fixtures().join("programs/own_stack.c"))?;
+    compared(&expected, 0, &exec(workshop, &[program.as_str()])?)
 }
 
 fn missing_program(workshop: &Workshop) -> Outcome {
