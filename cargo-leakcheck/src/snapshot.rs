@@ -50,6 +50,8 @@ pub struct Snapshot {
     pub references: References,
     /// What the test's code has said of blocks.
     pub marks: Marks,
+    /// When the newest block was allocated that was alive after each iteration of the test's body.
+    pub iterations: Vec<u64>,
     /// What could not be seen. Only an empty list can be called clean.
     pub losses: Vec<Loss>,
     /// How long it took to take it.

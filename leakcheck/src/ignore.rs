@@ -14,7 +14,8 @@ use crate::log::{self, kind};
 /// moved to, is not ignored. Call it when the value is complete.
 ///
 /// Other types are ignored by a reference into the heap: `ignore(&Box::leak(Box::new(map)))` for a whole map and what it
-/// owns. A value that refers to no heap block, like an empty `Vec`, has nothing to ignore.
+/// owns. A value that refers to no heap block, like an empty `Vec`, has nothing to ignore. What an `Rc<()>` refers to has no
+/// size, and is where its block ends; if another block begins there, as with some allocators, neither is ignored.
 ///
 /// Without `cargo leakcheck` this reads one word and does nothing.
 ///
@@ -31,6 +32,7 @@ pub fn ignore<P: Deref + ?Sized>(value: &P) {
         let address = (&raw const **value).cast::<()>().addr();
         let at = Location::caller();
         let file = at.file();
-        log::add([kind::IGNORE, !address, file.as_ptr().addr(), file.len(), at.line() as usize]);
+        let kind = if size_of_val(&**value) == 0 { kind::IGNORE_EMPTY } else { kind::IGNORE };
+        log::add([kind, !address, file.as_ptr().addr(), file.len(), at.line() as usize]);
     }
 }

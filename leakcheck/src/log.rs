@@ -34,6 +34,8 @@ pub mod kind {
     pub const ENTER: usize = 3;
     /// This thread leaves a scope: its number.
     pub const LEAVE: usize = 4;
+    /// As [`IGNORE`], but what is at the address has no size: the block may as well end there.
+    pub const IGNORE_EMPTY: usize = 5;
 }
 
 /// Whether the tool is there.

@@ -28,6 +28,7 @@ use std::collections::HashMap;
 use crate::model::{Finding, FindingKind, Measure};
 use crate::snapshot::{BadFree, Before, Root, RootKind, Snapshot};
 
+pub use marks::growth;
 use marks::{Mark, Marked};
 use reach::Reach;
 

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use leakcheck_common::block;
 use nix::unistd::Pid;
 
 use super::marks::Log;
@@ -22,15 +23,17 @@ pub fn alive(steering: &Steering, process: &Process, reader: Pid) -> Result<Aliv
     let counters = steering.process(process.pid)?;
     let records = Records::of(steering.kernel(), process, &counters, reader)?;
     let mut by_stack: HashMap<u64, Measure> = HashMap::new();
+    let mut newest = 0;
     // What the test's code has said of its blocks is none of them.
     let log: HashSet<u64> = Log::read(process, reader).iter().flat_map(Log::addresses).collect();
-    records.alive(|address, stack, bytes| {
+    records.alive(|address, record| {
         if !log.contains(&address) {
-            by_stack.entry(stack).or_default().add(bytes);
+            by_stack.entry(record[block::STACK]).or_default().add(record[block::SIZE]);
+            newest = newest.max(record[block::TIME]);
         }
     });
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", process.pid));
-    Ok(Alive { by_stack, descriptors: descriptors.ok().map(|all| all.count() as u64) })
+    Ok(Alive { by_stack, newest, descriptors: descriptors.ok().map(|all| all.count() as u64) })
 }
 
 /// What the iterations of a test come to. Call stacks are numbers of keys.
@@ -42,19 +45,20 @@ pub fn of(repeated: &Repeated, keys: &mut Keys) -> Growth<usize> {
             stacks.entry(*stack).or_insert_with(|| vec![0; repeated.alive.len()])[number] = measure.bytes;
         }
     }
-    let added = |bytes: &[u64]| {
-        let before = warmup.checked_sub(1).map_or(0, |last| bytes.get(last).copied().unwrap_or(u64::MAX));
-        bytes.last().map_or(0, |after| after.saturating_sub(before))
-    };
-    let mut grown: Vec<_> = stacks.into_iter().filter(|(_, bytes)| added(bytes) > 0).collect();
-    grown.sort_by_key(|(_, bytes)| Reverse(added(bytes)));
+    let mut grown: Vec<_> =
+        stacks.into_iter().map(|(stack, bytes)| Grown { bytes, stack: Some(stack) }).collect();
+    grown.retain(|grown| grown.added_after(warmup) > 0);
+    grown.sort_by_key(|grown| Reverse(grown.added_after(warmup)));
     grown.truncate(MOST);
     Growth {
         iterations: repeated.wanted.total,
         warmup: repeated.wanted.warmup,
         alive: alive.iter().map(|alive| alive.by_stack.values().copied().sum()).collect(),
         descriptors: alive.iter().map(|alive| alive.descriptors).collect::<Option<_>>().unwrap_or_default(),
-        grown: grown.into_iter().map(|(key, bytes)| Grown { bytes, stack: keys.number(key) }).collect(),
+        grown: grown
+            .into_iter()
+            .map(|Grown { bytes, stack }| Grown { bytes, stack: stack.and_then(|key| keys.number(key)) })
+            .collect(),
         ended: repeated.ended(),
     }
 }
@@ -73,7 +77,7 @@ mod tests {
             let cache = Measure { bytes: 100 * number.min(2), blocks: number.min(2) };
             let boxes = Measure { bytes: 24 * number, blocks: number };
             let by_stack = [(7, cache), (8, boxes), (9, Measure { bytes: 50, blocks: 1 })].into();
-            repeated.alive.push(Alive { by_stack, descriptors: Some(3) });
+            repeated.alive.push(Alive { by_stack, newest: number, descriptors: Some(3) });
         }
         let mut keys = Keys::default();
         let growth = of(&repeated, &mut keys);

@@ -24,6 +24,11 @@ mod kind {
     pub const SCOPE: (u64, u64) = (2, 8);
     pub const ENTER: (u64, u64) = (3, 2);
     pub const LEAVE: (u64, u64) = (4, 2);
+    pub const IGNORE_EMPTY: (u64, u64) = (5, 5);
+
+    pub const ALL: [(u64, u64); 5] = [IGNORE, SCOPE, ENTER, LEAVE, IGNORE_EMPTY];
+    /// Those that are not of scopes.
+    pub const IGNORING: [u64; 2] = [IGNORE.0, IGNORE_EMPTY.0];
 }
 
 /// The log of a process.
@@ -87,11 +92,9 @@ impl Log {
             };
             texts.entry((address, length)).or_insert_with(read).clone()
         };
-        let ignored = entries.iter().filter(|entry| entry.words[0] == kind::IGNORE.0).filter_map(|entry| {
-            let [_, address, file, length, line, ..] = entry.words;
-            // What has come to the address since is another block.
-            let block = blocks.containing(!address).filter(|block| blocks.time(*block) <= entry.time)?;
-            Some((block, format!("{}:{line}", text(file, length)).into()))
+        let ignored = entries.iter().filter(|entry| entry.ignores()).filter_map(|entry| {
+            let [_, _, file, length, line, ..] = entry.words;
+            Some((entry.ignored(blocks)?, format!("{}:{line}", text(file, length)).into()))
         });
         let ignored = ignored.collect();
         let scopes = Scopes::of(&entries, |entry| text(entry.words[1], entry.words[2]));
@@ -111,8 +114,7 @@ impl Log {
             };
             let size = blocks.places()[block].size;
             let mut words = words(&read(self.reader, *address, size.min(WORDS as u64 * 8) as usize));
-            let kinds = [kind::IGNORE, kind::SCOPE, kind::ENTER, kind::LEAVE];
-            if !kinds.iter().any(|(kind, length)| words.first() == Some(kind) && size == length * 8) {
+            if !kind::ALL.iter().any(|(kind, length)| words.first() == Some(kind) && size == length * 8) {
                 missing += 1;
                 continue;
             }
@@ -122,6 +124,27 @@ impl Log {
             blocks.set_runtime(block);
         }
         (entries, missing)
+    }
+}
+
+impl Entry {
+    fn ignores(&self) -> bool {
+        kind::IGNORING.contains(&self.words[0])
+    }
+
+    /// The block that is to be ignored.
+    fn ignored(&self, blocks: &Blocks) -> Option<usize> {
+        let address = !self.words[1];
+        // What has come to the address since is another block.
+        let at = |address| blocks.containing(address).filter(|block| blocks.time(*block) <= self.time);
+        let (block, before) = (at(address), address.checked_sub(1).and_then(at));
+        match before {
+            Some(before) if self.words[0] == kind::IGNORE_EMPTY.0 => {
+                // Where two blocks meet nobody knows which one is meant, and what is not meant must not be ignored.
+                block.is_none_or(|block| block == before).then_some(before)
+            }
+            _ => block,
+        }
     }
 }
 
@@ -146,8 +169,7 @@ impl Scopes {
         let mut all = HashMap::new();
         let mut timelines: HashMap<u32, Vec<(u64, Option<u64>)>> = HashMap::new();
         let mut open: HashMap<u32, Vec<u64>> = HashMap::new();
-        let mut entries: Vec<&Entry> =
-            entries.iter().filter(|entry| entry.words[0] != kind::IGNORE.0).collect();
+        let mut entries: Vec<&Entry> = entries.iter().filter(|entry| !entry.ignores()).collect();
         entries.sort_by_key(|entry| (entry.time, entry.number));
         for entry in entries {
             let open = open.entry(entry.thread).or_default();

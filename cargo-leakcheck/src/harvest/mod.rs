@@ -162,6 +162,9 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let totals = totals::of(steering, process, &counters);
     let mapped = mapped::Found::of(steering, process, &counters, &mut snapshot.losses);
     let growth = process.repeated.as_ref().map(|repeated| growth::of(repeated, &mut recorded.keys));
+    if let Some(repeated) = &process.repeated {
+        snapshot.iterations = repeated.alive.iter().map(|alive| alive.newest).collect();
+    }
     let no_growth = growth.as_ref().is_none_or(|growth| growth.grown.is_empty());
     let at_peak = process.wanted.peak_stacks.then(|| at_peak::of(&records, &mut recorded, log.as_ref()));
     let nothing_at_peak = at_peak.as_ref().is_none_or(|it| it.stacks.is_empty());

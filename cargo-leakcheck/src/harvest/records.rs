@@ -88,12 +88,12 @@ impl<'a> Records<'a> {
         recorded
     }
 
-    /// Calls `found` with the address, the key of the call stack and the size of each block of the window that is allocated now.
-    pub fn alive(&self, mut found: impl FnMut(u64, u64, u64)) {
+    /// Calls `found` with the address and the record of each block of the window that is allocated now.
+    pub fn alive(&self, mut found: impl FnMut(u64, &BlockRecord)) {
         const ALIVE: u64 = block::FLAG_LIVE | block::FLAG_WINDOW;
         let mut add = |address: u64, record: &BlockRecord| {
             if record[block::FLAGS] & ALIVE == ALIVE {
-                found(address, record[block::STACK], record[block::SIZE]);
+                found(address, record);
             }
         };
         match self {

@@ -43,6 +43,15 @@ pub struct Grown<S> {
     pub stack: Option<S>,
 }
 
+impl<S> Grown<S> {
+    /// How much more it was after the last iteration than after the warm-up.
+    pub fn added_after(&self, warmup: usize) -> u64 {
+        let before =
+            warmup.checked_sub(1).map_or(0, |last| self.bytes.get(last).copied().unwrap_or(u64::MAX));
+        self.bytes.last().map_or(0, |after| after.saturating_sub(before))
+    }
+}
+
 impl<S> Growth<S> {
     /// Whether all iterations were seen.
     pub fn is_whole(&self) -> bool {

@@ -126,6 +126,7 @@ fn explain(
 ) -> Seen {
     let start = Instant::now();
     let findings = classify::classify(&snapshot);
+    snapshot.left.growth = classify::growth(&snapshot);
     // The large part of it, which nobody needs any more.
     drop((std::mem::take(&mut snapshot.blocks), std::mem::take(&mut snapshot.references)));
     if options.report.timings {

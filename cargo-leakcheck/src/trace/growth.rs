@@ -39,6 +39,8 @@ pub struct Repeated {
 pub struct Alive {
     /// What was allocated in the window, by the keys of call stacks.
     pub by_stack: HashMap<u64, Measure>,
+    /// When the newest of that was allocated.
+    pub newest: u64,
     /// Open descriptors; none where they cannot be listed.
     pub descriptors: Option<u64>,
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{Heap, classified, finding, hanging, leak_root};
+use crate::classify::growth;
 use crate::model::FindingKind::*;
-use crate::model::{Finding, InCode, Scope};
+use crate::model::{Finding, Grown, Growth, InCode, Measure, Scope};
 use crate::snapshot::{RootKind, Snapshot};
 
 /// The snapshot, in which a block is to be ignored.
@@ -89,4 +90,44 @@ fn blocks_of_one_stack_are_told_apart_by_their_scopes() {
     };
     let expected = [of(Some("a"), 144, 2), of(None, 64, 1), of(Some("b"), 32, 1)];
     assert_eq!(classified(&snapshot), expected);
+}
+
+/// In each of three iterations 24 bytes with 8 below, which are ignored, and 5 that are not.
+#[test]
+fn what_is_ignored_does_not_grow() {
+    let mut heap = Heap::default();
+    let mut roots = Vec::new();
+    for iteration in 1..=3 {
+        let [root, leaf, _] = [(24, 0), (8, 1), (5, 0)].map(|(size, stack)| {
+            let block = heap.block(size);
+            (heap.last().time, heap.last().stack) = (iteration * 10, Some(stack));
+            block
+        });
+        heap.write(root, leaf);
+        roots.push(root);
+    }
+    let mut snapshot = heap.snapshot();
+    for root in roots {
+        let block = snapshot.blocks.starting_at(root).unwrap();
+        snapshot.marks.ignored.push((block, "a:1".into()));
+    }
+    snapshot.iterations = vec![10, 20, 30];
+    let measures = |all: [(u64, u64); 3]| all.map(|(bytes, blocks)| Measure { bytes, blocks }).to_vec();
+    let grown = |stack, bytes: [u64; 3]| Grown { bytes: bytes.to_vec(), stack: Some(stack) };
+    let all = Growth {
+        iterations: 3,
+        warmup: 1,
+        alive: measures([(37, 3), (74, 6), (111, 9)]),
+        grown: vec![grown(0, [29, 58, 87]), grown(1, [8, 16, 24])],
+        ..Growth::default()
+    };
+    snapshot.left.growth = Some(all.clone());
+    let rest = Growth {
+        alive: measures([(5, 1), (10, 2), (15, 3)]),
+        grown: vec![grown(0, [5, 10, 15])],
+        ..all.clone()
+    };
+    assert_eq!(growth(&snapshot), Some(rest));
+    snapshot.marks.ignored.clear();
+    assert_eq!(growth(&snapshot), Some(all));
 }

@@ -53,6 +53,34 @@ fn is(name: &str, limited: Option<(&str, u64)>) -> Said {
     Some((name.to_owned(), limited.map(|(by, bytes)| (by.to_owned(), bytes))))
 }
 
+/// A value of no size is in a block, at its start (an empty vector with room), or at its end (`Rc<()>`).
+#[test]
+fn what_has_no_size_may_be_at_the_end_of_its_block() {
+    // Two side by side, and one at a distance; the last one is younger than the entries.
+    let places = [(0x1000, 10), (0x1010, 20), (0x1030, 30), (0x1050, 90)];
+    let block =
+        |(address, time)| Block { address, size: 16, stack: None, in_window: true, runtime: false, time };
+    let blocks: Blocks = places.map(block).into_iter().collect();
+    let ignored = |(kind, _): (u64, u64), address: u64| entry(0, 50, 1, &[kind, !address]).ignored(&blocks);
+    for (address, full, empty) in [
+        (0xfff, None, None),
+        (0x1000, Some(0), Some(0)),
+        (0x1008, Some(0), Some(0)),
+        // The end of one, and the start of another.
+        (0x1010, Some(1), None),
+        (0x1020, None, Some(1)),
+        (0x1028, None, None),
+        (0x1030, Some(2), Some(2)),
+        (0x1040, None, Some(2)),
+        (0x1050, None, None),
+        (0x1060, None, None),
+        (0, None, None),
+    ] {
+        let found = (ignored(kind::IGNORE, address), ignored(kind::IGNORE_EMPTY, address));
+        assert_eq!(found, (full, empty), "{address:#x}");
+    }
+}
+
 #[test]
 fn the_innermost_scope_of_the_own_thread_counts() {
     let entries = [
