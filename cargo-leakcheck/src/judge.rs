@@ -32,7 +32,7 @@ use crate::snapshot::Loss;
 
 use crate::model::Counting;
 pub use attempts::decide;
-pub use counted::{can_fail, counts, failing, is_judged};
+pub use counted::{can_fail, counts, failing, fails_anyway, is_judged};
 
 /// Judges one test.
 ///

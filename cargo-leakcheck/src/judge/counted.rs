@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::judge;
 use crate::model::{
-    Acceptance, Accepted, Budget, By, Counting, Finding, FindingKind, Frame, Item, Leak, Left, Limited,
-    Outcome, PlannedTest, Seen, Verdict,
+    Acceptance, Accepted, Budget, By, CheckedTest, Counting, Finding, FindingKind, Frame, Item, Leak, Left,
+    Limited, Outcome, PlannedTest, Seen, Verdict,
 };
 use crate::options::{Count, Dependencies, JudgeOptions};
 
@@ -59,10 +59,10 @@ pub(super) fn findings(
 /// The kinds by which a test fails that has left this: if all of the others were accepted, it would still. `by_rules` is what is
 /// accepted anyway.
 pub fn failing(test: &PlannedTest, outcome: &Outcome, seen: &Seen, by_rules: &Acceptance) -> Vec<Leak> {
-    let options = test.judging();
+    let options = JudgeOptions { peak_bytes: None, total_blocks: None, ..test.judging() };
     let all = options.count == Count::Outstanding || test.budget.outstanding_bytes.is_some();
-    // Growth is nothing that a test has left: whatever of that is accepted, it fails by its growth.
-    let budget = Budget { iterations: None, ..test.budget.clone() };
+    // These are nothing that a test has left (`fails_anyway`).
+    let budget = Budget { iterations: None, peak_bytes: None, total_blocks: None, ..test.budget.clone() };
     let seen = &Seen { left: Left { growth: None, ..seen.left.clone() }, ..seen.clone() };
     // What one limit is for is one.
     let group = |leak| match leak {
@@ -71,13 +71,7 @@ pub fn failing(test: &PlannedTest, outcome: &Outcome, seen: &Seen, by_rules: &Ac
         leak => leak,
     };
     let is_failing = |wanted: Leak| {
-        let accepted = |seen: &Seen| {
-            let mut acceptance = by_rules.clone();
-            for (item, _, measure) in seen.items().filter(|(_, leak, _)| group(*leak) != wanted) {
-                acceptance.items.insert(item, Accepted { measure, by: By::Rule(String::new()) });
-            }
-            acceptance
-        };
+        let accepted = |seen: &Seen| accepting(seen, by_rules.clone(), |leak| group(leak) != wanted);
         let judged = judge(&budget, outcome, test.should_panic, seen.clone(), &options, &accepted);
         matches!(judged.verdict, Verdict::Leaks(_))
     };
@@ -85,6 +79,22 @@ pub fn failing(test: &PlannedTest, outcome: &Outcome, seen: &Seen, by_rules: &Ac
     let groups: BTreeSet<Leak> = there.iter().map(|leak| group(*leak)).collect();
     let failing: Vec<Leak> = groups.into_iter().filter(|leak| is_failing(*leak)).collect();
     there.into_iter().filter(|leak| failing.contains(&group(*leak))).collect()
+}
+
+/// Whether a test fails whatever of that is accepted which it has left: by what it adds each time, by its peak or by its totals.
+pub fn fails_anyway(test: &CheckedTest) -> bool {
+    let CheckedTest { test, outcome, memory, .. } = test;
+    let accepted = |seen: &Seen| accepting(seen, Acceptance::default(), |_| true);
+    let judged = judge(&test.budget, outcome, test.should_panic, memory.seen(), &test.judging(), &accepted);
+    judged.counts && matches!(judged.verdict, Verdict::Leaks(_))
+}
+
+/// With all that a test has left of some kinds accepted as well.
+fn accepting(seen: &Seen, mut acceptance: Acceptance, which: impl Fn(Leak) -> bool) -> Acceptance {
+    for (item, _, measure) in seen.items().filter(|(_, leak, _)| which(*leak)) {
+        acceptance.items.insert(item, Accepted { measure, by: By::Rule(String::new()) });
+    }
+    acceptance
 }
 
 const LOST: Leak = Leak::Memory(FindingKind::DefinitelyLost);

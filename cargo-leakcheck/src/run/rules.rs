@@ -110,6 +110,12 @@ pub fn by_which_it_passes(run: &Run, accepting: &Accepting, own: &OwnCode, profi
             comments.insert(format!("# the limit of {} is too low: {why}", called(old)));
         }
     }
+    if run.tests.iter().any(judge::fails_anyway) {
+        comments.insert(
+            "# no rule is for growth, peak or totals: tests that exceed limits for those do so still"
+                .to_owned(),
+        );
+    }
     let tests: Vec<_> = run.tests.iter().filter(leaking).map(|test| (test, test.memory.seen())).collect();
     for pass in 0..2 {
         for (test, seen) in &tests {

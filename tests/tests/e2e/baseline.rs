@@ -12,6 +12,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("baseline::whoever_compiles", whoever_compiles),
     ("baseline::whoever_starts_the_tests", whoever_starts_the_tests),
     ("baseline::beside_limits", beside_limits),
+    ("baseline::beside_growth_and_peaks", beside_growth_and_peaks),
     ("baseline::beside_rules", beside_rules),
     ("baseline::not_looked_at", not_looked_at),
     ("baseline::mistakes", mistakes),
@@ -293,6 +294,28 @@ fn beside_limits(workshop: &Workshop) -> Outcome {
     run(&[], "7", "1")?.expect(2, &["2 blocks lost (budget 2 blocks)"])?;
     // Less than the limit is never too much.
     run(&[], "2", "1")?.expect(0, &[])
+}
+
+/// These are nothing that is left: no baseline knows them, and no rule is for them.
+fn beside_growth_and_peaks(workshop: &Workshop) -> Outcome {
+    let package = Package::new(workshop, OLD)?;
+    let growth = ["--growth", "4"];
+    let write = |options: &[&str]| package.run(workshop, &[&["baseline", "write"], options].concat());
+    write(&growth)?.expect(2, &["3 leaks of 2 tests known", "2 tests over limits for growth"])?;
+    package.run(workshop, &growth)?.expect(2, &["grows by 40 B per iteration", "3 known"])?;
+    let rules = package.run(workshop, &["--no-baseline", "--write-rules", "--growth", "4"])?;
+    if !rules.stdout.starts_with("# no rule is for growth") {
+        return Err(rules.describe());
+    }
+    // The other test's peak is 24 bytes.
+    let peak = ["--peak-bytes", "39"];
+    write(&peak)?.expect(2, &["3 leaks of 2 tests known", "1 test over limits for growth, peak"])?;
+    write(&["--peak-bytes", "40"])?.expect(0, &["3 leaks of 2 tests known"])?;
+    // What is within its limit is not to be known, whatever else the test fails by.
+    let package = Package::new(workshop, WITHIN)?;
+    package.write(".config/leakcheck.toml", "[profile.default]\nblocks = 2\ntotal-blocks = 1\n")?;
+    let written = package.run_with(workshop, &["baseline", "write"], &[("BLOCKS", "2"), ("FILES", "0")])?;
+    written.expect(2, &["0 leaks of 0 tests known", "1 test over limits"])
 }
 
 /// What a rule accepts is not known besides, so that it counts when the rule is gone.

@@ -1,7 +1,7 @@
 //! What is accepted does not count.
 
 use super::*;
-use crate::model::{Accepted, By, Compared, Growth, Hit, Item, LeftMapping};
+use crate::model::{Accepted, By, Compared, Growth, Heap, Hit, Item, LeftMapping, Peak};
 
 fn accepting(items: &[(Item, u64, u64)]) -> Acceptance {
     let accepted =
@@ -60,6 +60,32 @@ fn growth_fails_a_test_by_itself() {
     // Iterations that are missing hide nothing of it.
     seen.left.growth = None;
     assert_eq!(failing(&seen), [crate::model::Leak::Memory(DefinitelyLost)]);
+}
+
+/// The same of what a test takes: whatever of the 40 bytes is accepted, there is a peak of 41.
+#[test]
+fn a_peak_and_totals_fail_a_test_by_themselves() {
+    let heap = Heap { total: Measure { bytes: 41, blocks: 3 }, peak: Peak::exactly(41) };
+    for (peak_bytes, total_blocks, of_all) in [(Some(40), None, false), (None, Some(2), true)] {
+        let limits = Budget { peak_bytes, total_blocks, ..none() };
+        let bytes = Some(40);
+        let mut test = checked(Outcome::Passed, Verdict::Clean, true);
+        // The test's own limits, and those for all.
+        test.test.budget = if of_all { Budget { bytes, ..none() } } else { Budget { bytes, ..limits } };
+        if of_all {
+            (test.test.judge.peak_bytes, test.test.judge.total_blocks) = (peak_bytes, total_blocks);
+        }
+        test.memory.findings = findings(&[(DefinitelyLost, 40, 1)]);
+        test.memory.heap = Some(heap);
+        let failing = failing(&test.test, &Outcome::Passed, &test.memory.seen(), &Acceptance::default());
+        assert_eq!((failing, fails_anyway(&test)), (Vec::new(), true));
+        test.memory.heap = None;
+        (test.test.budget.peak_bytes, test.test.judge.total_blocks) = (None, None);
+        assert!(!fails_anyway(&test));
+        // Lost bytes can be accepted.
+        test.test.budget.bytes = Some(39);
+        assert!(!fails_anyway(&test));
+    }
 }
 
 #[test]
