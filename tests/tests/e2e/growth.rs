@@ -124,6 +124,12 @@ fn not_repeated(workshop: &Workshop) -> Outcome {
         return Err(format!("`{reason}` was expected\n{said}"));
     }
     let desk = Desk::new(workshop, "growth")?;
+    // Who has not asked for iterations does not fail by them, and does not pass by them either.
+    let names = ["--growth", "5", "sets_up_what_can_be_set_up_once", "does_not_panic_the_first_time"];
+    let (run, report) = desk.run(workshop, &names, &[])?;
+    run.expect(1, &["growth not judged: iteration 2 did not return", "1 clean, 1 failed"])?;
+    let test = of(&report, &run, "sets_up_what_can_be_set_up_once")?;
+    expect(&(test.outcome.as_str(), test.verdict.as_str()), &("passed", "clean"), test)?;
     let (run, report) = desk.run(workshop, &["--count-should-panic", "is_to_panic"], &[])?;
     run.expect(10, &["its body was not run as often as it is to be: iteration 1 did not return"])?;
     let test = of(&report, &run, "is_to_panic")?;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::ptrace::getevent;
 use nix::unistd::Pid;
 
+use super::twice::Why;
 use super::{Follower, end_process, leave, proceed};
 use crate::harvest;
 use crate::model::Window;
@@ -118,7 +119,7 @@ impl Follower<'_> {
         let trace = test.map_or(self.options, |test| test.test().trace(self.options));
         let wanted = test.map_or(Wanted::NOTHING, |test| Wanted::of(test.test(), trace));
         let again = test.and_then(|test| self.again.get(&test.number));
-        let notes_frees = trace.free_stacks || again.is_some_and(|again| again.frees);
+        let notes_frees = trace.free_stacks || again.is_some_and(|again| again.why == Why::Frees);
         // What it leaves running is the test's, as whose child it is looked for.
         // Its peak is another one than the test's.
         let wanted = Wanted { left: false, peak_stacks: false, ..wanted };

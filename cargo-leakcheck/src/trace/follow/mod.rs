@@ -4,6 +4,7 @@
 
 mod descendants;
 mod events;
+mod repeat;
 mod twice;
 
 use std::collections::{HashMap, VecDeque};
@@ -27,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::model::{PlannedTest, Stdio, Window};
 use crate::options::TraceOptions;
 use crate::sys::{self, Interrupts, Spawner};
+use twice::Why;
 
 /// How soon a dying process is looked at again if nothing happens.
 const DYING: Duration = Duration::from_millis(5);
@@ -159,7 +161,8 @@ impl<'a> Follower<'a> {
         }
         // What it writes has been handed on already.
         let quiet = again.map(|again| test.quiet(self.options, again.first.ran.duration));
-        let (is_first, notes_frees) = (again.is_none(), again.is_some_and(|again| again.frees));
+        let why = again.map(|again| again.why);
+        let (is_first, notes_frees) = (why.is_none(), why == Some(Why::Frees));
         let (running, process) = Running::start(
             (number, quiet.as_ref().unwrap_or(test)),
             self.turns,
@@ -169,7 +172,8 @@ impl<'a> Follower<'a> {
             &self.spawner,
             &self.null,
         )?;
-        let process = Process { wanted: Wanted::of(test, trace), repeated: Repeated::of(test), ..process };
+        let repeated = Repeated::of(test).filter(|_| why != Some(Why::Growth));
+        let process = Process { wanted: Wanted::of(test, trace), repeated, ..process };
         let pid = process.pid;
         let mut options = Trace::PTRACE_O_TRACEEXEC
             | Trace::PTRACE_O_TRACEEXIT

@@ -1,7 +1,8 @@
 //! Tests that are run once more right after their first run, since that was not worth its price for all: to see where
-//! a block was freed first, and where what is left open was opened.
+//! a block was freed first, and where what is left open was opened; or since it cannot be repeated in one process.
 
 use super::Follower;
+use super::repeat::{fails_repeated, not_repeated};
 use crate::model::Outcome;
 use crate::options::{KernelBytes, Recorder};
 use crate::snapshot::{BadFree, Loss, Snapshot};
@@ -11,8 +12,18 @@ use crate::trace::{Event, Kernel, Traced, again};
 pub(super) struct Again {
     /// How it went first.
     pub(super) first: Traced,
-    /// Whether it is run for its double frees too: it takes longer where all frees are noted.
-    pub(super) frees: bool,
+    pub(super) why: Why,
+}
+
+/// Why a test is run once more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// To see where what it has left was made.
+    Lines,
+    /// For its double frees too: it takes longer where all frees are noted.
+    Frees,
+    /// Its body cannot be run again.
+    Growth,
 }
 
 impl Follower<'_> {
@@ -20,7 +31,7 @@ impl Follower<'_> {
     pub(super) fn finished(&mut self, traced: Traced) {
         let number = traced.number;
         let result = match self.again.remove(&number) {
-            None => match self.first(traced) {
+            None => match self.first(traced, true) {
                 Some(result) => result,
                 None => return,
             },
@@ -30,17 +41,26 @@ impl Follower<'_> {
                     self.steering.stop_objects();
                     self.processes.values_mut().for_each(|process| process.sees.objects = false);
                 }
-                both(again, traced)
+                match again.why {
+                    Why::Growth => match self.first(not_repeated(again.first, traced), false) {
+                        Some(result) => result,
+                        None => return,
+                    },
+                    Why::Lines | Why::Frees => both(again, traced),
+                }
             }
         };
         self.tell(Event::Finished(Box::new(result)));
     }
 
-    /// The result, unless the test is to be run once more.
-    fn first(&mut self, mut traced: Traced) -> Option<Traced> {
+    /// The result, unless the test is to be run once more. `repeated` says whether its body was to be run again.
+    fn first(&mut self, mut traced: Traced, repeated: bool) -> Option<Traced> {
         let trace = traced.ran.test.trace(self.options);
         let weighs = trace.kernel_bytes == KernelBytes::IfLeft;
         let goes_on = !self.interrupted && !traced.interrupted;
+        if goes_on && repeated && fails_repeated(&traced) {
+            return self.once_more(traced, Why::Growth);
+        }
         let frees = goes_on && !trace.free_stacks && misses_frees(&traced);
         let untold = Untold::of(&traced);
         let mut again = frees;
@@ -68,8 +88,12 @@ impl Follower<'_> {
         if !again {
             return Some(traced);
         }
-        self.queue.push_front(traced.number);
-        self.again.insert(traced.number, Again { first: traced, frees });
+        self.once_more(traced, if frees { Why::Frees } else { Why::Lines })
+    }
+
+    fn once_more(&mut self, first: Traced, why: Why) -> Option<Traced> {
+        self.queue.push_front(first.number);
+        self.again.insert(first.number, Again { first, why });
         None
     }
 
@@ -119,7 +143,7 @@ fn misses_frees(traced: &Traced) -> bool {
 }
 
 /// The result of both runs: that of the first, with what the second one tells of the same.
-fn both(Again { mut first, frees }: Again, mut second: Traced) -> Traced {
+fn both(Again { mut first, why }: Again, mut second: Traced) -> Traced {
     if second.interrupted || second.ran.outcome != first.ran.outcome {
         return first;
     }
@@ -138,7 +162,7 @@ fn both(Again { mut first, frees }: Again, mut second: Traced) -> Traced {
     let children = second.children.iter_mut().map(|child| &mut child.snapshot);
     for memory in std::iter::once(memory).chain(children) {
         let Snapshot { stacks, bad_frees, left, of_others, mappings, .. } = std::mem::take(memory);
-        let bad_frees = if frees { bad_frees } else { Vec::new() };
+        let bad_frees = if why == Why::Frees { bad_frees } else { Vec::new() };
         *memory = Snapshot { stacks, bad_frees, left, of_others, mappings, ..Snapshot::default() };
     }
     first.second = Some(Box::new(second));
@@ -159,7 +183,7 @@ mod tests {
     }
 
     fn of_both(first: Traced, second: Traced) -> Traced {
-        both(Again { first, frees: false }, second)
+        both(Again { first, why: Why::Lines }, second)
     }
 
     fn of_others() -> Vec<OfOthers> {
@@ -226,13 +250,13 @@ mod tests {
             second.ran.memory.bad_frees = free(Some(1), Some(2));
             second
         };
-        let both = both(Again { first, frees: true }, second(Outcome::Signalled { signal: 6 }));
+        let both = both(Again { first, why: Why::Frees }, second(Outcome::Signalled { signal: 6 }));
         let Snapshot { left, bad_frees, .. } = both.ran.memory;
         assert_eq!((left.descriptors, bad_frees), (descriptors(1, None), free(Some(1), None)));
         assert_eq!(both.second.unwrap().ran.memory.bad_frees, free(Some(1), Some(2)));
         let mut first = traced(Outcome::Passed, vec![]);
         first.ran.memory.bad_frees = free(Some(1), None);
-        let both = super::both(Again { first, frees: true }, second(Outcome::Signalled { signal: 6 }));
+        let both = super::both(Again { first, why: Why::Frees }, second(Outcome::Signalled { signal: 6 }));
         assert_eq!((both.ran.outcome, both.second.is_none()), (Outcome::Passed, true));
     }
 
