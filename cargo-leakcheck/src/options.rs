@@ -254,6 +254,17 @@ pub enum Recorder {
     Uprobe,
 }
 
+/// How the processes of tests are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spawn {
+    /// Their binary is started for each.
+    Exec,
+    /// Their binary is started once, and forks for each before anything of it has run, where that can be.
+    Fork,
+    /// The same where it is worth it.
+    Auto,
+}
+
 /// Where the tool's privileges come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Raised {

@@ -241,6 +241,9 @@ fn check(
                     Event::ByUprobe { binary, because } => {
                         say(progress, &report::by_uprobe(own, &binary, &because));
                     }
+                    Event::NotForked { binary, because } => {
+                        say(progress, &report::not_forked(own, &binary, &because));
+                    }
                     Event::Started { number } => {
                         stream.test_started(&plan[number]);
                         progress.running(plan[number].name.as_str());

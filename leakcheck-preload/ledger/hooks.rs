@@ -44,7 +44,7 @@ macro_rules! record {
 // same contract, whose caller answers for them.
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn malloc(size: usize) -> usize {
+pub unsafe extern "C" fn malloc(size: usize) -> usize {
     // SAFETY: see above.
     record!(unsafe { next::malloc(size) }, size)
 }

@@ -103,6 +103,30 @@ fn prepare() -> Option<*mut AtomicU32> {
     Some(word)
 }
 
+/// Calls `with` with address and size of all memory for records; whether it always was true.
+pub fn for_each_memory(with: fn(usize, usize) -> bool) -> bool {
+    let word = |word: usize| LEAKCHECK_LEDGER[word].load(Ordering::Relaxed) as usize;
+    let start = word(control::REGION);
+    if !with(start, word(control::REGION + 1) - start) {
+        return false;
+    }
+    let pools = [
+        (control::BLOCK_CHUNKS, block::FIRST, block::WORDS),
+        (control::STACK_CHUNKS, stack::FIRST, 1),
+        (control::ACCOUNT_CHUNKS, account::FIRST, account::WORDS),
+    ];
+    for (chunks, first, words) in pools {
+        // The first chunks are part of that.
+        for chunk in 1..control::CHUNKS {
+            let start = word(chunks + chunk);
+            if start != 0 && !with(start, layout::length(chunk, first) * words * 8) {
+                return false;
+            }
+        }
+    }
+    true
+}
+
 /// Maps the window bits, whichever descriptor has them, and closes that.
 fn find_window() -> Option<usize> {
     layout::WINDOW_FDS.into_iter().find_map(|descriptor| {

@@ -9,6 +9,7 @@
 
 mod account;
 mod by_stack;
+mod fork;
 mod frames;
 mod hooks;
 #[path = "../src/layout.rs"]

@@ -20,10 +20,13 @@ const READ: usize = 1;
 /// `MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE`.
 const PRIVATE: usize = 0x4022;
 const WIPEONFORK: usize = 18;
+const KEEPONFORK: usize = 19;
 
+/// Makes a system call.
+///
 /// # Safety
 /// As the system call asks for it.
-unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
+pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
     let result;
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: the kernel changes the registers that are named, and the memory that the caller answers for.
@@ -83,6 +86,12 @@ pub unsafe fn unmap(address: usize, bytes: usize) {
 pub fn wipe_in_children(address: usize, bytes: usize) -> bool {
     // SAFETY: it is the ledger's own memory, whose word 0 means "off".
     unsafe { call(MADVISE, [address, bytes, WIPEONFORK, 0, 0, 0]) == 0 }
+}
+
+/// Ends that; whether the kernel can.
+pub fn keep_in_children(address: usize, bytes: usize) -> bool {
+    // SAFETY: it is the ledger's own memory, and no hook is running.
+    unsafe { call(MADVISE, [address, bytes, KEEPONFORK, 0, 0, 0]) == 0 }
 }
 
 /// The calling thread's id, 0 where the process may not ask for it.

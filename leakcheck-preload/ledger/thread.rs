@@ -97,6 +97,11 @@ impl Thread {
         }
     }
 
+    /// Its id is another one now: it is the first thread of a process that was forked.
+    pub fn forget_id(&self) {
+        self.id.store(0, Relaxed);
+    }
+
     /// The thread's account; the first time, `make` makes it. None where that has no memory.
     #[inline(always)]
     pub fn account(&self, make: impl FnOnce() -> Option<*const AtomicU64>) -> Option<Account> {

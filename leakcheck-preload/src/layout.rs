@@ -11,6 +11,16 @@ pub const CONTROL: &str = "LEAKCHECK_LEDGER";
 /// what `malloc` does, after it has opened the table of frames.
 pub const ENTER: &str = "leakcheck_enter";
 
+/// Name of the function by which a template is prepared: it opens the table of frames, and makes system calls.
+pub const TEMPLATE: &str = "leakcheck_template";
+
+/// Name of the function in which a template is kept, and that makes a process each time it is let go on.
+pub const CLONE: &str = "leakcheck_clone";
+
+/// Name of the function that such a process begins by: it makes system calls, and does what [`ENTER`] does. It returns 0 if
+/// one of them has failed.
+pub const FORKED: &str = "leakcheck_forked";
+
 /// Numbers that the descriptor of the window bits may have: the first that is free and allowed. The
 /// ledger closes it before anything of the program runs.
 pub const WINDOW_FDS: [i32; 8] = [1000, 900, 500, 250, 120, 60, 40, 20];
@@ -93,6 +103,18 @@ pub mod control {
     pub const CHUNKS: usize = 23;
     /// Bytes of a path at most.
     pub const PATH_BYTES: usize = (MODULES - TABLE_PATH) * 8;
+}
+
+/// A system call that [`TEMPLATE`] or [`FORKED`] makes.
+pub mod call {
+    /// Its number.
+    pub const NUMBER: usize = 0;
+    /// Six arguments.
+    pub const ARGUMENTS: usize = 1;
+    /// What it has returned.
+    pub const RESULT: usize = 7;
+    /// Number of words.
+    pub const WORDS: usize = 8;
 }
 
 /// A block record. Records are numbered from 1; chunk `k` has `FIRST << k` of them.

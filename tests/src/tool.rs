@@ -42,6 +42,9 @@ pub const FEW_IDS: &str = "few-ids";
 /// The recorder name for the uprobe recorder whose kernel side has never memory at hand, so that its spare tables have to do.
 pub const SPARE: &str = "spare";
 
+/// The recorder name for the ledger in processes that are forked.
+pub const FORKED: &str = "forked";
+
 /// Where the trials of one run have their files. Removed at the end.
 #[derive(Clone)]
 pub struct Workshop {
@@ -122,6 +125,8 @@ impl Workshop {
         };
         if recorder == Some(SPARE) {
             rest.splice(0..0, ["--recorder", "uprobe", "--spare-only"]);
+        } else if recorder == Some(FORKED) {
+            rest.splice(0..0, ["--recorder", "ledger", "--spawn", "fork"]);
         } else {
             rest.splice(0..0, recorder.into_iter().flat_map(|recorder| ["--recorder", recorder]));
         }

@@ -8,12 +8,13 @@ use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::after_help::AFTER_HELP;
-use super::choices::{CountArg, DependenciesArg, RecorderArg, WhenArg};
+use super::choices::{CountArg, DependenciesArg, RecorderArg, SpawnArg, WhenArg};
 use super::other_args::{
     DoctorArgs, ExecArgs, ExplainArgs, ImportArgs, NextestArgs, ReportArgs, SetupArgs, ShowEnvArgs,
 };
 use super::select_args::SelectArgs;
-use super::values::{duration, jobs, table_size, tasks};
+use super::table_args::TableArgs;
+use super::values::{duration, jobs};
 use super::written_args::WrittenArgs;
 use crate::model::MAX_ITERATIONS;
 
@@ -301,6 +302,9 @@ pub struct RunArgs {
     /// What writes allocations down: a preloaded library, or eBPF programs at probes in the C library (needs root); auto is the library, or eBPF for a binary that is known to pass the library by [default: auto]
     #[arg(long, value_name = "auto|ledger|uprobe", hide_possible_values = true)]
     pub recorder: Option<RecorderArg>,
+    /// How a test's process is made: its binary is started, or was started once and forks before anything of it has run; auto forks where a binary has several tests and nothing is in the way [default: exec]
+    #[arg(long, value_name = "exec|fork|auto", hide_possible_values = true)]
+    pub spawn: Option<SpawnArg>,
     /// Fail where eBPF, or a part of it that is asked for, is not available, instead of doing without
     #[arg(long)]
     pub require_ebpf: bool,
@@ -316,21 +320,8 @@ pub struct RunArgs {
     /// Note what was alive at each test's peak by call stacks, for the page and its own reports; its threads wait for each other then
     #[arg(long)]
     pub peak_stacks: bool,
-    /// Blocks remembered at a time, freed ones too, over all running tests (uprobe recorder) [default: 2097152]
-    #[arg(long, value_name = "N", value_parser = table_size)]
-    pub max_blocks: Option<u32>,
-    /// Different call stacks of a run (uprobe recorder) [default: 65536]
-    #[arg(long, value_name = "N", value_parser = table_size)]
-    pub max_stacks: Option<u32>,
-    /// Threads (and, in another table, processes and threads that tests have started) that can be alive at a time, over all running tests [default: 16384]
-    #[arg(long, value_name = "N", value_parser = tasks)]
-    pub max_threads: Option<u32>,
-    /// Bad frees remembered at a time, over all running tests (uprobe recorder) [default: 16384]
-    #[arg(long, value_name = "N", value_parser = table_size)]
-    pub max_bad_frees: Option<u32>,
-    /// Open files remembered at a time, over all running tests (4 KiB of kernel memory each) [default: 16384]
-    #[arg(long, value_name = "N", value_parser = table_size)]
-    pub max_files: Option<u32>,
+    #[command(flatten)]
+    pub tables: TableArgs,
     /// Probe functions at their first instruction (for the benchmark)
     #[arg(long, hide = true)]
     pub probe_at_entry: bool,

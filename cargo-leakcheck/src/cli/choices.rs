@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::options::{Count, Dependencies, Recorder, When};
+use crate::options::{Count, Dependencies, Recorder, Spawn, When};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WhenArg {
@@ -16,6 +16,14 @@ pub enum RecorderArg {
     Auto,
     Ledger,
     Uprobe,
+}
+
+/// `--spawn`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SpawnArg {
+    Exec,
+    Fork,
+    Auto,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,6 +64,16 @@ impl From<RecorderArg> for Recorder {
             RecorderArg::Auto => Self::Auto,
             RecorderArg::Ledger => Self::Ledger,
             RecorderArg::Uprobe => Self::Uprobe,
+        }
+    }
+}
+
+impl From<SpawnArg> for Spawn {
+    fn from(spawn: SpawnArg) -> Self {
+        match spawn {
+            SpawnArg::Exec => Self::Exec,
+            SpawnArg::Fork => Self::Fork,
+            SpawnArg::Auto => Self::Auto,
         }
     }
 }

@@ -99,17 +99,18 @@ pub fn layer(run: &RunArgs, jobs: Option<(NonZeroUsize, &'static str)>) -> Layer
         (Key::MaxFail, by_max_fail, size(max_fail)),
         (Key::Jobs, jobs.map_or("jobs", |(_, name)| name), size(jobs.map(|(jobs, _)| jobs))),
         (Key::Recorder, "recorder", run.recorder.map(|recorder| Value::Recorder(recorder.into()))),
+        (Key::Spawn, "spawn", run.spawn.map(|spawn| Value::Spawn(spawn.into()))),
         (Key::RequireEbpf, "require-ebpf", on(run.require_ebpf)),
         (Key::NoSudo, "no-sudo", on(run.no_sudo)),
         (Key::KernelReport, "kernel-report", on(run.kernel_report)),
         (Key::Files, "files", on(run.files)),
         (Key::FullStacks, "full-stacks", on(run.full_stacks)),
         (Key::Github, "github", run.github.map(|when| Value::When(when.into()))),
-        (Key::MaxBlocks, "max-blocks", entries(run.max_blocks)),
-        (Key::MaxStacks, "max-stacks", entries(run.max_stacks)),
-        (Key::MaxThreads, "max-threads", entries(run.max_threads)),
-        (Key::MaxBadFrees, "max-bad-frees", entries(run.max_bad_frees)),
-        (Key::MaxFiles, "max-files", entries(run.max_files)),
+        (Key::MaxBlocks, "max-blocks", entries(run.tables.max_blocks)),
+        (Key::MaxStacks, "max-stacks", entries(run.tables.max_stacks)),
+        (Key::MaxThreads, "max-threads", entries(run.tables.max_threads)),
+        (Key::MaxBadFrees, "max-bad-frees", entries(run.tables.max_bad_frees)),
+        (Key::MaxFiles, "max-files", entries(run.tables.max_files)),
     ];
     let given = |(key, name, value): (_, _, Option<Value>)| {
         Some((key, Given { value: value?, origin: Origin::Option(name) }))

@@ -11,6 +11,7 @@ mod other_args;
 mod runner;
 mod select_args;
 mod surroundings;
+mod table_args;
 mod values;
 mod written_args;
 

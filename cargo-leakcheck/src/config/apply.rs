@@ -17,6 +17,7 @@ pub fn trace(layer: &Layer, trace: &mut TraceOptions) {
             (Key::Retries, Value::Number(retries)) => trace.retries = small(*retries),
             (Key::MaxFail, Value::Number(tests)) => trace.max_fail = Some(size(*tests)),
             (Key::Recorder, Value::Recorder(recorder)) => trace.recorder = *recorder,
+            (Key::Spawn, Value::Spawn(spawn)) => trace.spawn = *spawn,
             (Key::RequireEbpf, Value::Switch(on)) => trace.require_ebpf = *on,
             (Key::FollowChildren, Value::Switch(on)) => trace.follow_children = *on,
             (Key::FreeStacks, Value::Switch(on)) => trace.free_stacks = *on,

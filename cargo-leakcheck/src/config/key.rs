@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::MAX_ITERATIONS;
-use crate::options::{Count, Dependencies, MAX_ENTRIES, MAX_TASKS, Recorder, When};
+use crate::options::{Count, Dependencies, MAX_ENTRIES, MAX_TASKS, Recorder, Spawn, When};
 
 /// Something that can be set: a limit that a test is judged by, or a rule for how it is run and judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +45,7 @@ pub enum Key {
     MaxFail,
     Jobs,
     Recorder,
+    Spawn,
     RequireEbpf,
     NoSudo,
     DenyUnusedRules,
@@ -80,6 +81,8 @@ pub enum Kind {
     Dependencies,
     /// `"auto"`, `"ledger"` or `"uprobe"`.
     Recorder,
+    /// `"exec"`, `"fork"` or `"auto"`.
+    Spawn,
     /// `"auto"`, `"always"` or `"never"`.
     When,
 }
@@ -102,7 +105,7 @@ const TABLE: u64 = MAX_ENTRIES as u64;
 const TASKS: u64 = MAX_TASKS as u64;
 
 /// All keys, in the order in which they are explained.
-pub const KEYS: [Known; 48] = [
+pub const KEYS: [Known; 49] = [
     of_test(Key::Bytes, "bytes", Kind::Size, "0"),
     of_test(Key::Blocks, "blocks", Kind::Number, "no limit"),
     of_test(Key::ReachableBytes, "reachable-bytes", Kind::Size, "no limit"),
@@ -139,6 +142,7 @@ pub const KEYS: [Known; 48] = [
     of_run(Key::MaxFail, "max-fail", Kind::Positive(u32::MAX as u64), "no limit"),
     of_run(Key::Jobs, "jobs", Kind::Positive(TASKS), "number of CPUs"),
     of_run(Key::Recorder, "recorder", Kind::Recorder, "\"auto\""),
+    of_run(Key::Spawn, "spawn", Kind::Spawn, "\"exec\""),
     of_run(Key::RequireEbpf, "require-ebpf", Kind::Switch, "false"),
     of_run(Key::NoSudo, "no-sudo", Kind::Switch, "false"),
     of_run(Key::DenyUnusedRules, "deny-unused-rules", Kind::Switch, "false"),
@@ -178,6 +182,8 @@ pub enum Value {
     Dependencies(Dependencies),
     /// Of [`Kind::Recorder`].
     Recorder(Recorder),
+    /// Of [`Kind::Spawn`].
+    Spawn(Spawn),
     /// Of [`Kind::When`].
     When(When),
 }
@@ -211,6 +217,9 @@ impl std::fmt::Display for Value {
             Self::Recorder(Recorder::Auto) => f.write_str("\"auto\""),
             Self::Recorder(Recorder::Ledger) => f.write_str("\"ledger\""),
             Self::Recorder(Recorder::Uprobe) => f.write_str("\"uprobe\""),
+            Self::Spawn(Spawn::Exec) => f.write_str("\"exec\""),
+            Self::Spawn(Spawn::Fork) => f.write_str("\"fork\""),
+            Self::Spawn(Spawn::Auto) => f.write_str("\"auto\""),
             Self::When(When::Auto) => f.write_str("\"auto\""),
             Self::When(When::Always) => f.write_str("\"always\""),
             Self::When(When::Never) => f.write_str("\"never\""),

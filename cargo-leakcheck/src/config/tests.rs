@@ -155,7 +155,7 @@ fn every_key_is_read() {
             key::Kind::Reason => "'why'",
             key::Kind::Count => "'lost'",
             key::Kind::Dependencies => "'fail'",
-            key::Kind::Recorder | key::Kind::When => "'auto'",
+            key::Kind::Recorder | key::Kind::Spawn | key::Kind::When => "'auto'",
         };
         let text = format!("[profile.default]\n{} = {value}\n", known.name);
         let profiles = read::profiles("f", &text, &[]).unwrap_or_else(|error| panic!("{error}"));
@@ -177,6 +177,7 @@ fn what_is_shown_is_what_is_read() {
         (Key::Ignore, r#""it's \u200B \U0001F41B \u202e""#),
         (Key::Count, "'outstanding'"),
         (Key::Recorder, "'uprobe'"),
+        (Key::Spawn, "'fork'"),
         (Key::Github, "'never'"),
     ] {
         let read = |value: &str| {

@@ -6,7 +6,7 @@ use leakcheck_common::parse_size;
 use toml::de::DeValue;
 
 use super::key::{Kind, Value};
-use crate::options::{Count, Dependencies, Recorder, When};
+use crate::options::{Count, Dependencies, Recorder, Spawn, When};
 
 /// Reads a value.
 ///
@@ -68,6 +68,12 @@ pub fn read(kind: Kind, value: &DeValue<'_>) -> Result<Value, String> {
             Some("ledger") => Ok(Value::Recorder(Recorder::Ledger)),
             Some("uprobe") => Ok(Value::Recorder(Recorder::Uprobe)),
             _ => Err(one_of("\"auto\", \"ledger\" or \"uprobe\"")),
+        },
+        (Kind::Spawn, value) => match value.as_str() {
+            Some("exec") => Ok(Value::Spawn(Spawn::Exec)),
+            Some("fork") => Ok(Value::Spawn(Spawn::Fork)),
+            Some("auto") => Ok(Value::Spawn(Spawn::Auto)),
+            _ => Err(one_of("\"exec\", \"fork\" or \"auto\"")),
         },
         (Kind::When, value) => match value.as_str() {
             Some("auto") => Ok(Value::When(When::Auto)),

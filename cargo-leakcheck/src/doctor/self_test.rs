@@ -58,7 +58,11 @@ fn run(
         Event::Ready(steered) => trial.steered = Some(steered),
         Event::Finished(traced) => seen[traced.number] = Some(lost(&traced.ran)),
         // They leave no descriptors.
-        Event::Weigh { .. } | Event::Weighed(_) | Event::ByUprobe { .. } | Event::Started { .. } => {}
+        Event::Weigh { .. }
+        | Event::Weighed(_)
+        | Event::ByUprobe { .. }
+        | Event::NotForked { .. }
+        | Event::Started { .. } => {}
     })?;
     if interrupted {
         return Err(Error::Interrupted);

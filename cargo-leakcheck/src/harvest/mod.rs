@@ -28,7 +28,7 @@ pub use at_peak::begin;
 pub use descriptor::DESCRIPTOR;
 pub use growth::alive;
 pub use left::{end_children, is_settled};
-pub use proc::{is_executing, is_zombie, mappings, parent_of, process_of, threads_of};
+pub use proc::{is_executing, is_zombie, mapping, mappings, parent_of, process_of, threads_of};
 
 use std::collections::BTreeSet;
 use std::time::Instant;

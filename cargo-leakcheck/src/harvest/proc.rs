@@ -12,11 +12,11 @@ use crate::sys::{status, text};
 /// # Errors
 /// It is gone.
 pub fn mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
-    Ok(text(&format!("/proc/{thread}/maps"))?.lines().filter_map(parse).collect())
+    Ok(text(&format!("/proc/{thread}/maps"))?.lines().filter_map(mapping).collect())
 }
 
 /// One line of `/proc/PID/maps`: `start-end rwxp offset device inode path`.
-fn parse(line: &str) -> Option<Mapping> {
+pub fn mapping(line: &str) -> Option<Mapping> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     let access = fields.next()?;
@@ -70,15 +70,15 @@ pub fn thread_name(process: Pid, thread: Pid) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::mapping;
 
     #[test]
     fn a_path_may_have_spaces() {
         let line = "7f00-7f10 r-xp 0000a000 fe:00 393 /a b/c (deleted)";
-        let mapping = parse(line).unwrap();
-        assert_eq!((mapping.range.clone(), mapping.offset), (0x7f00..0x7f10, 0xa000));
-        assert!(mapping.readable && !mapping.writable && mapping.executable);
-        assert_eq!(mapping.path, "/a b/c (deleted)");
-        assert_eq!(parse("7f00-7f10 rw-p 00000000 00:00 0 ").unwrap().path, "");
+        let found = mapping(line).unwrap();
+        assert_eq!((found.range.clone(), found.offset), (0x7f00..0x7f10, 0xa000));
+        assert!(found.readable && !found.writable && found.executable);
+        assert_eq!(found.path, "/a b/c (deleted)");
+        assert_eq!(mapping("7f00-7f10 rw-p 00000000 00:00 0 ").unwrap().path, "");
     }
 }

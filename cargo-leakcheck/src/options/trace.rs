@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Raised, Recorder};
+use super::{Raised, Recorder, Spawn};
 
 /// Most entries that a table in the kernel may have: of its hash tables the buckets, 16 bytes each and as many as the next
 /// power of two, take less than 4 GiB (`htab_map_alloc`).
@@ -17,6 +17,8 @@ pub struct TraceOptions {
     pub raised: Raised,
     /// What writes allocations down.
     pub recorder: Recorder,
+    /// How processes of tests are made.
+    pub spawn: Spawn,
     /// Tests at a time.
     pub jobs: usize,
     /// Time for one test.
@@ -67,6 +69,7 @@ impl Default for TraceOptions {
             require_ebpf: false,
             raised: Raised::No,
             recorder: Recorder::Auto,
+            spawn: Spawn::Exec,
             jobs: 1,
             timeout: None,
             retries: 0,

@@ -49,7 +49,7 @@ pub use junit::Junit;
 pub use pprof::Pprof;
 pub use sarif::Sarif;
 pub use stream::Stream;
-pub use terminal::{Terminal, by_uprobe};
+pub use terminal::{Terminal, by_uprobe, not_forked};
 
 /// The results of a run, whole or interrupted.
 #[derive(Debug)]

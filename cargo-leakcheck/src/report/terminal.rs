@@ -163,6 +163,12 @@ pub fn by_uprobe(own: &OwnCode, binary: &Utf8Path, because: &str) -> String {
     format!("note: {}\n", text::line(&format!("{binary}: recorder uprobe: {because}")))
 }
 
+/// The line for a binary whose tests are not forked.
+pub fn not_forked(own: &OwnCode, binary: &Utf8Path, because: &str) -> String {
+    let binary = own.shown(binary.as_str());
+    format!("note: {}\n", text::line(&format!("{binary}: started for each test: {because}")))
+}
+
 /// A word right-aligned in cargo's 12 columns.
 pub(super) fn word(word: &str, style: Style) -> String {
     format!("{style}{word:>12}{style:#}")

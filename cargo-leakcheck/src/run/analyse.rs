@@ -55,7 +55,7 @@ pub fn analyse(
                 }
             }
             // Those were the tracer's own.
-            Event::Ready(_) | Event::ByUprobe { .. } | Event::Started { .. } => {}
+            Event::Ready(_) | Event::ByUprobe { .. } | Event::NotForked { .. } | Event::Started { .. } => {}
         }
     }
     checked.sort_by_key(|(number, _)| *number);

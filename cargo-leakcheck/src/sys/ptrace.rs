@@ -90,6 +90,15 @@ pub fn time_stamp() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// The list of robust futexes of a tracee, as it has told the kernel: address and size of its head (`set_robust_list(2)`).
+pub fn robust_list(pid: Pid) -> Result<[u64; 2], Errno> {
+    let (mut head, mut size) = (0_u64, 0_u64);
+    // SAFETY: the kernel writes two words.
+    let result =
+        unsafe { libc::syscall(libc::SYS_get_robust_list, pid.as_raw(), &raw mut head, &raw mut size) };
+    Errno::result(result).map(|_| [head, size])
+}
+
 /// Reads a word of a tracee, its code included.
 pub fn read_word(pid: Pid, address: u64) -> Result<u64, Errno> {
     Ok(nix::sys::ptrace::read(pid, address as *mut libc::c_void)?.cast_unsigned())

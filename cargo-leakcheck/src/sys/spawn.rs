@@ -31,12 +31,17 @@ pub struct Program {
 pub struct Held {
     /// Its process id.
     pub pid: Pid,
-    go: OwnedFd,
-    status: OwnedFd,
+    /// What it waits for, and where it says why it has failed; none of one that was forked.
+    pipes: Option<(OwnedFd, OwnedFd)>,
     ipc: Option<io::Result<OwnedFd>>,
 }
 
 impl Held {
+    /// A child that was forked from another one, with a new IPC namespace if it was to have one.
+    pub fn forked(pid: Pid, private_ipc: bool) -> Self {
+        Self { pid, pipes: None, ipc: private_ipc.then(|| ipc_namespace(pid)) }
+    }
+
     /// The IPC namespace that it was given, or why it was not; none where it was to have none. As long as this
     /// lives, so does the namespace.
     pub fn ipc(&self) -> Option<&io::Result<OwnedFd>> {
@@ -45,12 +50,13 @@ impl Held {
 
     /// Lets the child execute its program.
     pub fn release(&self) -> io::Result<()> {
-        nix::unistd::write(&self.go, b"x").map(drop).map_err(io::Error::from)
+        let Some((go, _)) = &self.pipes else { return Ok(()) };
+        nix::unistd::write(go, b"x").map(drop).map_err(io::Error::from)
     }
 
     /// After the child has ended without executing its program: why.
     pub fn failure(&self) -> Option<io::Error> {
-        read_number(&self.status).map(io::Error::from_raw_os_error)
+        read_number(&self.pipes.as_ref()?.1).map(io::Error::from_raw_os_error)
     }
 }
 
@@ -99,7 +105,7 @@ impl Spawner {
                     Some(error) => Err(io::Error::from_raw_os_error(error)),
                     None => Err(io::Error::other("the child ended at once")),
                 });
-                Ok(Held { pid, go, status, ipc })
+                Ok(Held { pid, pipes: Some((go, status)), ipc })
             }
             Some(error) => Err(io::Error::from_raw_os_error(-error)),
             None => Err(io::Error::other("the child ended at once")),

@@ -13,7 +13,7 @@ use super::process::{Breakpoint, Phase, Process};
 use super::steering::Steering;
 use super::{memory, preload};
 use crate::model::Window;
-use crate::snapshot::Loss;
+use crate::snapshot::{Loss, Mapping};
 use crate::{harvest, sys};
 
 const AT_BASE: u64 = 7;
@@ -128,66 +128,110 @@ fn plant(
     entry: u64,
     modules: Option<u64>,
 ) -> Result<(), String> {
-    let libraries = process.libraries.clone().ok_or("the binary is not covered")?;
-    let mappings = harvest::mappings(process.pid).map_err(|error| error.to_string())?;
-    let of = |library: &Library| {
-        let path = library.path.clone();
-        mappings.iter().filter(move |mapping| mapping.path == path)
-    };
-    let code = |library: &Library| of(library).find(|mapping| mapping.executable).map(|it| it.range.clone());
-    let first = of(&libraries.libc).find(|mapping| mapping.offset == 0);
-    let (Some(first), Some(libc)) = (first, code(&libraries.libc)) else {
-        return Err("the private copy of the C library was not loaded".into());
-    };
-    let mut record = steering.thread(process.pid)?;
-    let libc = libraries.span.map_or(libc, |(start, size)| {
-        let start = first.range.start + start;
-        start..start + size
-    });
-    record[thread::LIBC_START] = libc.start;
-    record[thread::LIBC_SIZE] = libc.end - libc.start;
-    if let Some(cxx) = libraries.cxx.as_deref().and_then(code) {
-        record[thread::CXX_START] = cxx.start;
-        record[thread::CXX_SIZE] = cxx.end - cxx.start;
-    }
-    // The second word of the list is its first module, whose address is the handle of the program.
-    let program = modules.and_then(|modules| memory::read_word(process.pid, modules + 8));
-    record[thread::PROGRAM] = program.unwrap_or(0);
-    record[thread::NOTES] = u64::from(process.notes_frees);
-    record[thread::IN_WINDOW] = 0;
-    steering.set_thread(process.pid, &record)?;
-
+    let loaded = Loaded::of(process, modules)?;
+    loaded.record(steering, process)?;
     if process.held.is_some() && process.window == Window::Process {
         steering.list(process);
     }
-    let mut malloc = first.range.start + libraries.malloc;
+    let mut malloc = loaded.malloc;
     if let Some(ledger) = &process.ledger {
-        let says = Says {
-            notes_frees: process.notes_frees,
-            // A child has no window bits.
-            all_counts: process.child.is_some(),
-            exact_peak: process.wanted.exact_peak || process.wanted.peak_stacks,
-            peak_stacks: process.wanted.peak_stacks,
-        };
-        let (control, enter) = ledger.introduce(process.pid, &mappings, &says)?;
+        let (control, enter) = ledger.introduce(process.pid, &loaded.mappings, &Says::of(process))?;
         malloc = enter;
-        let blocks = control + leakcheck_preload::layout::control::BLOCKS as u64 * 8;
-        steering.introduce(process.pid, &mappings, blocks)?;
         process.control = Some(control);
+        loaded.introduce(steering, process.pid, control)?;
         if process.wanted.peak_stacks {
             harvest::begin(steering, process, process.pid, control)?;
         }
     }
+    call(process.pid, registers, registers.rsp - 256, entry, (malloc, [CANARY_SIZE, 0, 0]))
+}
+
+/// Has a process that is kept call a function with arguments, below a place of its stack; it returns to `back`.
+///
+/// # Errors
+/// It cannot be written to.
+pub fn call(
+    pid: Pid,
+    registers: nix::libc::user_regs_struct,
+    below: u64,
+    back: u64,
+    (function, [a, b, c]): (u64, [u64; 3]),
+) -> Result<(), String> {
     let mut call = registers;
-    call.rip = malloc;
-    call.rdi = CANARY_SIZE;
+    call.rip = function;
+    (call.rdi, call.rsi, call.rdx) = (a, b, c);
     // Below the red zone, aligned as the ABI wants it at a function's entry.
-    call.rsp = ((registers.rsp - 256) & !15) - 8;
+    call.rsp = (below & !15) - 8;
     call.orig_rax = u64::MAX;
-    if !memory::write(process.pid, call.rsp, &entry.to_ne_bytes()) {
+    if !memory::write(pid, call.rsp, &back.to_ne_bytes()) {
         return Err("its stack cannot be written".into());
     }
-    setregs(process.pid, call).map_err(|errno| format!("cannot set its registers: {errno}"))
+    setregs(pid, call).map_err(|errno| format!("cannot set its registers: {errno}"))
+}
+
+/// What is there when a process comes to its entry point.
+pub struct Loaded {
+    /// All mappings.
+    pub mappings: Vec<Mapping>,
+    /// Words of the first thread's record.
+    words: Vec<(usize, u64)>,
+    /// Where the C library's `malloc` is.
+    malloc: u64,
+}
+
+impl Loaded {
+    /// In a process that is kept there.
+    ///
+    /// # Errors
+    /// The libraries that it was to preload are not there.
+    pub fn of(process: &Process, modules: Option<u64>) -> Result<Self, String> {
+        let libraries = process.libraries.as_ref().ok_or("the binary is not covered")?;
+        let mappings = harvest::mappings(process.pid).map_err(|error| error.to_string())?;
+        let of = |library: &Library| {
+            let path = library.path.clone();
+            mappings.iter().filter(move |mapping| mapping.path == path)
+        };
+        let code =
+            |library: &Library| of(library).find(|mapping| mapping.executable).map(|it| it.range.clone());
+        let first = of(&libraries.libc).find(|mapping| mapping.offset == 0);
+        let (Some(first), Some(libc)) = (first, code(&libraries.libc)) else {
+            return Err("the private copy of the C library was not loaded".into());
+        };
+        let libc = libraries.span.map_or(libc, |(start, size)| {
+            let start = first.range.start + start;
+            start..start + size
+        });
+        let mut words = vec![(thread::LIBC_START, libc.start), (thread::LIBC_SIZE, libc.end - libc.start)];
+        if let Some(cxx) = libraries.cxx.as_deref().and_then(code) {
+            words.extend([(thread::CXX_START, cxx.start), (thread::CXX_SIZE, cxx.end - cxx.start)]);
+        }
+        // The second word of the list is its first module, whose address is the handle of the program.
+        let program = modules.and_then(|modules| memory::read_word(process.pid, modules + 8));
+        words.push((thread::PROGRAM, program.unwrap_or(0)));
+        let malloc = first.range.start + libraries.malloc;
+        Ok(Self { mappings, words, malloc })
+    }
+
+    /// Writes it into the record of the first thread, which is not in the window.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn record(&self, steering: &mut Steering, process: &Process) -> Result<(), String> {
+        let mut record = steering.thread(process.pid)?;
+        self.words.iter().for_each(|(word, value)| record[*word] = *value);
+        record[thread::NOTES] = u64::from(process.notes_frees);
+        record[thread::IN_WINDOW] = 0;
+        steering.set_thread(process.pid, &record)
+    }
+
+    /// Says what is mapped, and where the ledger with these control words counts blocks.
+    ///
+    /// # Errors
+    /// The process is not followed.
+    pub fn introduce(&self, steering: &mut Steering, pid: Pid, control: u64) -> Result<(), String> {
+        let blocks = control + leakcheck_preload::layout::control::BLOCKS as u64 * 8;
+        steering.introduce(pid, &self.mappings, blocks)
+    }
 }
 
 /// Has the crate `leakcheck` write down what it is told.

@@ -4,12 +4,13 @@
 use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use leakcheck_preload::layout::{CONTROL, ENTER, control};
+use leakcheck_preload::layout::{CLONE, CONTROL, ENTER, FORKED, TEMPLATE, control};
 use leakcheck_preload::unwind::Row;
 use nix::unistd::Pid;
 use object::{Object as _, ObjectSymbol as _};
 
 use super::code::Code;
+use super::process::Process;
 use super::{memory, unwind};
 use crate::error::{Error, Result};
 use crate::snapshot::Mapping;
@@ -21,12 +22,26 @@ pub struct Ledger {
     pub path: Utf8PathBuf,
     /// Virtual address in it of the function to enter by.
     enter: u64,
+    /// The same of those for templates.
+    forks: Forks,
     /// Virtual address in it of its control words.
     control: u64,
     table: Table,
 }
 
-/// What the ledger of a process is told.
+/// Where functions are that templates, and processes that are forked from them, are sent to.
+#[derive(Clone, Copy, Debug)]
+pub struct Forks {
+    /// Prepares a template.
+    pub template: u64,
+    /// Forks.
+    pub clone: u64,
+    /// What a process begins by that was forked.
+    pub forked: u64,
+}
+
+/// What the ledger of a process is told; a template's, nothing.
+#[derive(Default)]
 pub struct Says {
     /// Note where blocks are freed.
     pub notes_frees: bool,
@@ -36,6 +51,19 @@ pub struct Says {
     pub exact_peak: bool,
     /// It is to be known what is alive at the peak, by call stacks; the peak is exact, then.
     pub peak_stacks: bool,
+}
+
+impl Says {
+    /// What that of a process is told.
+    pub fn of(process: &Process) -> Self {
+        Self {
+            notes_frees: process.notes_frees,
+            // A child has no window bits.
+            all_counts: process.child.is_some(),
+            exact_peak: process.wanted.exact_peak || process.wanted.peak_stacks,
+            peak_stacks: process.wanted.peak_stacks,
+        }
+    }
 }
 
 /// The table of frames: a file, and which modules have rows in it.
@@ -85,7 +113,20 @@ impl Ledger {
             symbol.map(|symbol| symbol.address()).ok_or_else(|| broken(format!("has no symbol {name}")))
         };
         let (enter, control) = (symbol(ENTER)?, symbol(CONTROL)?);
-        Ok(Self { enter, control, table: Table::write(place("frames")?, modules)?, path })
+        let forks = Forks { template: symbol(TEMPLATE)?, clone: symbol(CLONE)?, forked: symbol(FORKED)? };
+        Ok(Self { enter, forks, control, table: Table::write(place("frames")?, modules)?, path })
+    }
+
+    /// The file with the table of frames, which processes map.
+    pub fn table_path(&self) -> &Utf8Path {
+        &self.table.path
+    }
+
+    /// Where the functions for templates are in a process whose control words are here.
+    pub fn forks(&self, words: u64) -> Forks {
+        let start = words - self.control;
+        let Forks { template, clone, forked } = self.forks;
+        Forks { template: start + template, clone: start + clone, forked: start + forked }
     }
 
     /// Gives a process, which is kept at its entry point, what the ledger needs to know: the addresses of its control words and of the function to enter by.

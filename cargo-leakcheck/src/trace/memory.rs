@@ -75,3 +75,12 @@ pub fn write(pid: Pid, address: u64, bytes: &[u8]) -> bool {
     let remote = RemoteIoVec { base: address as usize, len: bytes.len() };
     process_vm_writev(pid, &[IoSlice::new(bytes)], &[remote]) == Ok(bytes.len())
 }
+
+/// Writes to several places at once; whether all of it could be written.
+pub fn write_all(pid: Pid, writes: &[(u64, &[u8])]) -> bool {
+    let local: Vec<_> = writes.iter().map(|(_, bytes)| IoSlice::new(bytes)).collect();
+    let remote: Vec<_> =
+        writes.iter().map(|(place, bytes)| RemoteIoVec { base: *place as usize, len: bytes.len() }).collect();
+    let all = writes.iter().map(|(_, bytes)| bytes.len()).sum();
+    process_vm_writev(pid, &local, &remote) == Ok(all)
+}

@@ -42,9 +42,11 @@ mod running;
 mod sites;
 mod sizes;
 mod started;
+mod steered;
 mod steering;
 mod symbols;
 mod table;
+mod template;
 mod temporary;
 mod unused;
 pub mod unwind;
@@ -88,6 +90,13 @@ pub enum Event {
         /// The binary.
         binary: Utf8PathBuf,
         /// Why the ledger would be passed by.
+        because: String,
+    },
+    /// Tests of a binary are not forked, but started each for itself.
+    NotForked {
+        /// The binary.
+        binary: Utf8PathBuf,
+        /// Why.
         because: String,
     },
     /// A test has been started.
@@ -176,63 +185,6 @@ fn do_without(error: Error, options: &TraceOptions) -> Result<String> {
     }
 }
 
-/// What is checked with eBPF.
-fn steered(
-    kernel: Option<&Kernel>,
-    prepared: &prepare::Prepared,
-    options: &TraceOptions,
-    ipc: Availability,
-) -> Steered {
-    let unless = |available, unseen: Option<String>| match (available, unseen) {
-        (Availability::Checked, Some(reason)) => Availability::Unavailable { reason },
-        (available, _) => available,
-    };
-    let started = kernel.and_then(Kernel::started);
-    let unseen =
-        |why: &String| format!("it is not known what a test's children make in {SHARED_FILES}: {why}");
-    let descendants_unseen = || started?.as_ref().err().map(unseen);
-    let ipc_unseen = prepared.ipc_unseen().or_else(|| kernel?.creations_unseen()).map(str::to_owned);
-    let ipc_unseen = ipc_unseen.or_else(descendants_unseen);
-    Steered {
-        without_ebpf: None,
-        descriptors: available(kernel.and_then(Kernel::files)),
-        objects: available(kernel.and_then(Kernel::objects)),
-        ipc,
-        ipc_calls: unless(available(kernel.and_then(Kernel::ipc_calls)), ipc_unseen),
-        children: available(started.filter(|_| options.children)),
-        mappings: unless(
-            available(kernel.and_then(Kernel::map_calls)),
-            prepared.mappings_unseen().map(str::to_owned),
-        ),
-    }
-}
-
-/// Whether a part of the kernel side can be used.
-fn available<T>(part: Option<&std::result::Result<T, String>>) -> Availability {
-    match part {
-        None => Availability::Off,
-        Some(Ok(_)) => Availability::Checked,
-        Some(Err(reason)) => Availability::Unavailable { reason: reason.clone() },
-    }
-}
-
-/// Fails where a part of eBPF that is asked for is missing.
-fn whole(steered: &Steered) -> Result<()> {
-    let parts = [
-        ("look at descriptors", &steered.descriptors),
-        ("look at what they hold in the kernel", &steered.objects),
-        ("note calls that make IPC objects", &steered.ipc_calls),
-        ("note what processes start", &steered.children),
-        ("note calls that make mappings", &steered.mappings),
-    ];
-    parts.into_iter().try_for_each(|(what, availability)| match availability {
-        Availability::Unavailable { reason } => {
-            Err(Error::Kernel { what: what.into(), reason: format!("{reason} (--require-ebpf asks for it)") })
-        }
-        Availability::Checked | Availability::Off => Ok(()),
-    })
-}
-
 /// Runs `tests` and tells `sink` of each as it goes; whether the run was interrupted. Whatever
 /// happens, no probe, process or file is left behind. Processes of `executables` that tests start are
 /// recorded as well, where the options ask for it.
@@ -279,9 +231,9 @@ fn run_awake(
             } else if steering.kernel().is_some_and(Kernel::needs_files) {
                 steering.start_files();
             }
-            let steered = steered(steering.kernel(), &prepared, options, ipc);
+            let steered = steered::of(steering.kernel(), &prepared, options, ipc);
             if options.require_ebpf {
-                whole(&steered)?;
+                steered::whole(&steered)?;
             }
             sink(Event::Ready(steered));
             for (binary, because) in prepared.passing() {

@@ -79,6 +79,11 @@ impl Capture {
         self.dropped += excess as u64;
     }
 
+    /// Whether nothing has come yet.
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty()
+    }
+
     /// What was kept, and the number of bytes dropped from the middle.
     pub fn finish(mut self) -> (Vec<u8>, u64) {
         self.read();

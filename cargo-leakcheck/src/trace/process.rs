@@ -12,6 +12,7 @@ use super::growth::Repeated;
 use super::ledger::Ledger;
 use super::libraries::{Coverage, Libraries};
 use super::steering::Sees;
+use super::template::Changed;
 use crate::model::{PlannedTest, Window};
 use crate::options::{KernelBytes, TraceOptions};
 use crate::snapshot::{Loss, Mapping, Snapshot};
@@ -33,6 +34,11 @@ pub struct Breakpoint {
 pub enum Phase {
     /// Waiting for its `execve`.
     Held,
+    /// Forked from a template, and not begun.
+    Forked {
+        /// What is to be written into its memory before.
+        changed: Box<Changed>,
+    },
     /// The loader has not begun to load libraries; it stops where it does.
     Starting {
         /// There.
@@ -99,6 +105,8 @@ pub struct Process {
     pub pid: Pid,
     /// When its allocations count.
     pub window: Window,
+    /// The template that it was forked from, until it has begun.
+    pub template: Option<Pid>,
     /// How it was started; none for a child of a test.
     pub held: Option<Arc<Held>>,
     /// How far it has come.
@@ -198,6 +206,7 @@ impl Process {
         Self {
             turn,
             child: None,
+            template: None,
             held: None,
             pid,
             window,

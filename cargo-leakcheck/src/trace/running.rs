@@ -13,6 +13,7 @@ use super::output::{Capture, streams};
 use super::prepare::Prepared;
 use super::process::{Process, Turn};
 use super::steering::Steering;
+use super::template::Template;
 use super::temporary::Temporary;
 use super::{Child, Traced};
 use crate::error::{Error, Result};
@@ -46,64 +47,165 @@ pub struct Running {
     children: Vec<Child>,
 }
 
-impl Running {
-    /// Starts a test, whose process is held before its program.
+/// What a test's process is to be given, while there is none.
+pub struct Launch {
+    /// The test's place in the plan.
+    pub number: usize,
+    /// The test.
+    pub test: PlannedTest,
+    /// It has not run before.
+    pub is_first: bool,
+    /// It is noted where blocks are freed.
+    pub notes_frees: bool,
+    /// All arguments, the program first.
+    pub arguments: Vec<CString>,
+    /// All environment variables.
+    pub environment: Vec<CString>,
+    /// Standard input, output and error.
+    pub stdio: [Arc<OwnedFd>; 3],
+    /// It gets an IPC namespace of its own.
+    pub private_ipc: bool,
+    streams: [Capture; 2],
+    temporary: Option<Temporary>,
+}
+
+impl Launch {
+    /// Makes it.
     ///
     /// # Errors
-    /// The system has no room for another process or pipe.
-    pub fn start(
-        (number, test): (usize, &PlannedTest),
-        turn: Turn,
+    /// The system has no room for another pipe or directory.
+    pub fn new(
+        (number, test): (usize, PlannedTest),
+        is_first: bool,
         notes_frees: bool,
         prepared: &Prepared,
-        steering: &Steering,
-        spawner: &Spawner,
         null: &Arc<OwnedFd>,
-    ) -> Result<(Self, Process)> {
-        let failed = |source| Error::System { call: format!("starting {}", test.binary.path), source };
+    ) -> Result<Self> {
+        let failed = |source| starting(&test, source);
         let (streams, stdio) = streams(test.stdio, null).map_err(failed)?;
         let program = string(test.binary.path.as_str());
-        let arguments: Vec<CString> =
-            std::iter::once(program.clone()).chain(test.arguments.iter().map(string)).collect();
+        let arguments = std::iter::once(program).chain(test.arguments.iter().map(string)).collect();
         let mut environment = test.binary.environment.clone();
         let all = prepared.temporaries().filter(|_| !test.is_program() && test.wants(|trace| trace.files));
         let temporary = all.map(|all| all.give(&mut environment));
         let temporary = temporary.transpose().map_err(failed)?.flatten();
-        let coverage = prepared.coverage(&test.binary);
-        let ledger = prepared.ledger(coverage);
+        let environment = strings(&environment);
+        let private_ipc = prepared.private_ipc() && test.wants(|trace| trace.ipc);
+        Ok(Self {
+            number,
+            test,
+            is_first,
+            notes_frees,
+            arguments,
+            environment,
+            stdio,
+            private_ipc,
+            streams,
+            temporary,
+        })
+    }
+
+    /// Starts its process, which is held before its program.
+    ///
+    /// # Errors
+    /// The system has no room for another process or pipe.
+    pub fn spawn(
+        mut self,
+        turn: Turn,
+        prepared: &Prepared,
+        steering: &Steering,
+        spawner: &Spawner,
+    ) -> Result<(Running, Process)> {
+        let (test, ledger) = (&self.test, prepared.ledger(prepared.coverage(&self.test.binary)));
         let held = spawner
             .spawn(Program {
-                path: program,
-                arguments,
-                environment: strings(&environment),
+                path: self.arguments[0].clone(),
+                arguments: std::mem::take(&mut self.arguments),
+                environment: std::mem::take(&mut self.environment),
                 directory: string(test.binary.directory.as_str()),
-                stdio,
-                private_ipc: prepared.private_ipc() && test.wants(|trace| trace.ipc),
+                stdio: self.stdio.clone(),
+                private_ipc: self.private_ipc,
                 extra: ledger.map(|_| (steering.window(), &WINDOW_FDS[..])),
             })
-            .map_err(failed)?;
+            .map_err(|source| starting(test, source))?;
+        Ok(self.begin(turn, held, prepared, steering))
+    }
+
+    /// Starts a template that its process can be forked from, and others of its binary whose last arguments have at most so
+    /// many bytes; what the kernel is to tell of it.
+    ///
+    /// # Errors
+    /// The system has no room for another process or pipe.
+    pub fn template(
+        self,
+        longest: usize,
+        prepared: &Prepared,
+        steering: &Steering,
+        (spawner, null): (&Spawner, &Arc<OwnedFd>),
+    ) -> Result<Template> {
+        let test = &self.test;
+        let failed = |source| starting(test, source);
+        let (streams, stdio) = streams(Stdio::Captured, null).map_err(failed)?;
+        let mut arguments = self.arguments.clone();
+        if let Some(last) = arguments.last_mut() {
+            *last = string(OsStr::from_bytes(&vec![b'-'; longest]));
+        }
+        let coverage = prepared.coverage(&test.binary);
+        let ledger = prepared.ledger(coverage);
+        let held = spawner.spawn(Program {
+            path: self.arguments[0].clone(),
+            arguments,
+            environment: self.environment.clone(),
+            directory: string(test.binary.directory.as_str()),
+            stdio,
+            private_ipc: false,
+            extra: ledger.map(|_| (steering.window(), &WINDOW_FDS[..])),
+        });
+        let held = held.map_err(failed)?;
+        let process = Process::new(0, held.pid, test.window, coverage, ledger, false);
+        let binary = test.binary.path.clone();
+        Ok(Template::new(binary, process, held, streams, self))
+    }
+
+    /// There is a process for it.
+    pub fn begin(
+        self,
+        turn: Turn,
+        held: Held,
+        prepared: &Prepared,
+        steering: &Steering,
+    ) -> (Running, Process) {
+        let test = self.test;
+        let coverage = prepared.coverage(&test.binary);
         let held = Arc::new(held);
-        let process = Process::new(turn, held.pid, test.window, coverage, ledger, notes_frees);
+        let ledger = prepared.ledger(coverage);
+        let process = Process::new(turn, held.pid, test.window, coverage, ledger, self.notes_frees);
         let process = Process { held: Some(held.clone()), sees: steering.sees(), ..process };
-        let running = Self {
-            number,
+        let running = Running {
+            number: self.number,
             pid: held.pid,
             held,
             timed_out: false,
-            streams,
+            streams: self.streams,
             start: Instant::now(),
             kept_waiting: Duration::ZERO,
             ended: None,
-            test: test.clone(),
             recorded_by: coverage.as_ref().ok().map(|libraries| libraries.recorded_by.clone()),
             allocators: coverage.as_ref().map(|libraries| libraries.names.clone()).unwrap_or_default(),
-            temporary,
+            test,
+            temporary: self.temporary,
             snapshot: Snapshot::default(),
             children: Vec::new(),
         };
-        Ok((running, process))
+        (running, process)
     }
+}
 
+fn starting(test: &PlannedTest, source: std::io::Error) -> Error {
+    Error::System { call: format!("starting {}", test.binary.path), source }
+}
+
+impl Running {
     /// Where its streams lead.
     pub fn stdio(&self) -> Stdio {
         self.test.stdio
@@ -151,7 +253,7 @@ fn strings(variables: &[(OsString, OsString)]) -> Vec<CString> {
 
 /// Variables, arguments and paths come from `execve` themselves or from files: a NUL cannot be in them. One
 /// that has one all the same is cut there, as `execve` would.
-fn string(text: impl AsRef<OsStr>) -> CString {
+pub fn string(text: impl AsRef<OsStr>) -> CString {
     let bytes = text.as_ref().as_bytes();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     CString::new(&bytes[..end]).unwrap_or_default()

@@ -226,6 +226,13 @@ impl Steering {
         }
     }
 
+    /// Whether a process has got hold of an allocator behind the ledger's back.
+    pub fn has_looked_up(&self, pid: Pid) -> bool {
+        self.process(pid).is_ok_and(|counters| {
+            counters[process_words::LOOKED_UP] > 0 || counters[process_words::BYPASSED] > 0
+        })
+    }
+
     /// Prepares a stopped thread to go on.
     pub fn arm(&mut self, process: &mut Process, thread: Pid) {
         if let Self::Tracer(breakpoints) = self

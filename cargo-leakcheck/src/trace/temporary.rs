@@ -65,7 +65,8 @@ impl Temporaries {
 
     fn make(&self) -> io::Result<Directory> {
         // Short: addresses of Unix sockets have 108 bytes.
-        let path = self.parent.join(format!("t{}", self.made.replace(self.made.get() + 1)));
+        // Of one length, since what is forked has no more room for it than others (`template::stack`).
+        let path = self.parent.join(format!("t{:03}", self.made.replace(self.made.get() + 1)));
         fs::create_dir(&path)?;
         fs::set_permissions(&path, Permissions::from_mode(MODE))?;
         Ok(Directory { inode: fs::metadata(&path)?.ino(), path })

@@ -9,7 +9,7 @@ use leakcheck_tests::fixture::Fixture;
 use leakcheck_tests::marker::Rerun;
 use leakcheck_tests::report::Report;
 use leakcheck_tests::tool::{
-    FEW_IDS, IN_NAMESPACES, Run, SPARE, UNPRIVILEGED, Workshop, fixture_folders, open_to_all,
+    FEW_IDS, FORKED, IN_NAMESPACES, Run, SPARE, UNPRIVILEGED, Workshop, fixture_folders, open_to_all,
 };
 use libtest_mimic::Trial;
 
@@ -86,7 +86,8 @@ fn recorders(package: &str) -> Vec<String> {
     // A new network has no loopback that is up.
     let user_namespace = namespaces.and(container).filter(|_| package != "descriptors");
     let user_namespace = user_namespace.map(|_| "user-namespace");
-    let all = ["ledger", "uprobe"].into_iter().chain(container).chain(namespaces).chain(user_namespace);
+    let all =
+        ["ledger", FORKED, "uprobe"].into_iter().chain(container).chain(namespaces).chain(user_namespace);
     let all = all.chain(namespaces.and_then(|_| few_ids()));
     // What has records of more than a few words.
     const WITH_RECORDS: [&str; 6] =
@@ -226,7 +227,7 @@ fn as_seen_by(recorder: &str, fixture: &Fixture) -> Fixture {
         let may_not = unprivileged && recorder != "user-namespace";
         let closed = may_not && name == "environment::not_dumpable";
         let passes = passing(binary, name).is_some() && binary != WRAPPER;
-        if closed || passes && (unprivileged || recorder == "ledger") {
+        if closed || passes && (unprivileged || ["ledger", FORKED].contains(&recorder)) {
             (test.verdict, test.findings_any, fixture.exit) = (Some("incomplete".into()), true, 10);
         }
     }

@@ -46,6 +46,7 @@ mod rules;
 mod runner;
 mod selection;
 mod setup;
+mod spawn;
 mod stream;
 mod suite;
 mod targets;
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
         runner::TRIALS,
         selection::TRIALS,
         setup::TRIALS,
+        spawn::TRIALS,
         stream::TRIALS,
         suite::TRIALS,
         targets::TRIALS,

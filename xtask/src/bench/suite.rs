@@ -12,16 +12,17 @@ const TESTS: usize = 500;
 /// Names of the rows.
 pub const NEXTEST: &str = "cargo nextest run";
 pub const LEAKCHECK: &str = "cargo leakcheck";
+const FORK: &str = "cargo leakcheck --spawn fork";
 
-/// Measures both; `folder` is for the generated crate.
+/// Measures all; `folder` is for the generated crate.
 pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
     let root = folder.join("trivial");
     generate(&root)?;
     let title = format!("A whole run of {TESTS} trivial tests");
-    Ok(compare(tool, &root, title, repeats)?.bar(LEAKCHECK, NEXTEST, 1.0))
+    Ok(compare(tool, &root, title, repeats)?.bar(LEAKCHECK, NEXTEST, 1.0).bar(FORK, NEXTEST, 0.5))
 }
 
-/// Measures both in a folder.
+/// Measures them in a folder.
 pub fn compare(tool: &Path, root: &Path, title: String, repeats: usize) -> Result<Table> {
     let time = |command: &mut Command| -> Result<f64> {
         let start = Instant::now();
@@ -33,12 +34,13 @@ pub fn compare(tool: &Path, root: &Path, title: String, repeats: usize) -> Resul
     let folders = tool.parent().map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
     let path = std::env::join_paths(folders)?;
     // By cargo, as a user would. A test of serde_json leaves its listener to a thread that never ends.
-    let leakcheck = || time(cargo().args(["leakcheck", "--fds", "1"]).env("PATH", &path));
+    let leakcheck =
+        |more: &[&str]| time(cargo().args(["leakcheck", "--fds", "1"]).args(more).env("PATH", &path));
     // Builds.
     if find("cargo-nextest").is_some() {
         nextest()?;
     }
-    leakcheck()?;
+    leakcheck(&[])?;
     let rows = [
         Row {
             name: NEXTEST,
@@ -48,7 +50,8 @@ pub fn compare(tool: &Path, root: &Path, title: String, repeats: usize) -> Resul
             }),
             required: false,
         },
-        Row { name: LEAKCHECK, measure: Box::new(leakcheck), required: true },
+        Row { name: LEAKCHECK, measure: Box::new(|| leakcheck(&[])), required: true },
+        Row { name: FORK, measure: Box::new(|| leakcheck(&["--spawn", "fork"])), required: true },
     ];
     Table::measure(title, "ms", &rows, repeats)
 }

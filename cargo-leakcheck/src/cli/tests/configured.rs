@@ -51,7 +51,7 @@ fn every_option_is_a_key_and_every_key_but_a_limit_of_blocks_is_an_option() {
     for known in keys.iter().filter(|known| !limits.contains(&known.name)) {
         assert!(flags.contains(&known.name), "{}", known.name);
         let flag = format!("--{}", known.name);
-        let values = ["7", "ledger", "outstanding", "never", "report"];
+        let values = ["7", "ledger", "fork", "outstanding", "never", "report"];
         let lines = [vec![&*flag]].into_iter().chain(values.map(|value| vec![&*flag, value]));
         let given = lines.into_iter().find_map(|line| parse_in(&line, &[]).ok()).expect(&flag);
         let origin = &given.config.given[&known.key].origin;

@@ -1,7 +1,9 @@
 //! What values come to.
 
 use super::*;
-use crate::options::{AcceptOptions, Action, Dependencies, JudgeOptions, KernelBytes, ReportOptions, When};
+use crate::options::{
+    AcceptOptions, Action, Dependencies, JudgeOptions, KernelBytes, ReportOptions, Spawn, When,
+};
 
 #[test]
 fn what_is_set_up_is_what_any_test_wants() {
@@ -109,6 +111,7 @@ fn every_key_means_something() {
         key::Kind::Time => Value::Time(Duration::from_secs(77)),
         key::Kind::Count => Value::Count(Count::Outstanding),
         key::Kind::Dependencies => Value::Dependencies(Dependencies::Report),
+        key::Kind::Spawn => Value::Spawn(Spawn::Fork),
         key::Kind::Recorder => Value::Recorder(Recorder::Uprobe),
         key::Kind::When => Value::When(When::Never),
     };

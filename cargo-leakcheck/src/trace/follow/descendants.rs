@@ -15,8 +15,8 @@ use crate::sys::{self, Stop};
 use crate::trace::process::{Process, Turn, Wanted};
 
 /// How long it is tried to end what is left.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PAUSE: Duration = Duration::from_millis(1);
 /// Characters of a child's name.
 const LONGEST_NAME: usize = 200;
 
@@ -91,6 +91,10 @@ impl Follower<'_> {
 
     /// Lets processes start whose parents have been killed as they made them: nobody reports those.
     pub(super) fn look_for_orphans(&mut self, turn: Turn) {
+        // What a template forks is a child of the tool's, too.
+        if self.templates.are_forking() {
+            return;
+        }
         for pid in self.early.clone() {
             let parent = harvest::parent_of(pid);
             let is_known = |parent| self.owners.contains_key(&parent) || self.others.contains_key(&parent);

@@ -21,6 +21,9 @@ impl Follower<'_> {
     /// Handles one change of state of a child.
     pub(super) fn handle(&mut self, pid: Pid, stop: Stop) {
         let Some(&owner) = self.owners.get(&pid) else {
+            if self.templates.contains(pid) {
+                return self.handle_template(pid, stop);
+            }
             match self.others.get(&pid) {
                 Some(&turn) => self.handle_other(pid, turn, stop),
                 None => self.handle_unknown(pid, stop),
@@ -38,6 +41,7 @@ impl Follower<'_> {
             // The first stop of a new thread, or a group-stop.
             Stop::Event(_, libc::SIGTRAP) | Stop::Event(libc::PTRACE_EVENT_STOP, 0) => self.begun(pid, owner),
             Stop::Event(..) => drop(sys::listen(pid)),
+            Stop::Signal(libc::SIGTRAP) if pid == owner && !self.forked_trapped(pid) => {}
             Stop::Signal(signal) => {
                 let process = self.processes.get_mut(&owner).expect("an owner is a process");
                 let forward = match signal {
@@ -89,6 +93,9 @@ impl Follower<'_> {
     /// A thread stops before its first instruction.
     pub(super) fn begun(&mut self, pid: Pid, owner: Pid) {
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
+        if matches!(process.phase, Phase::Forked { .. }) {
+            return self.begin_forked(pid);
+        }
         if let Some(thread) = process.threads.get_mut(&pid)
             && thread.pointer.is_none()
             && let Ok(registers) = getregs(pid)
@@ -140,7 +147,9 @@ impl Follower<'_> {
     pub(super) fn exiting(&mut self, pid: Pid, owner: Pid) {
         let process = self.processes.get_mut(&owner).expect("an owner is a process");
         let Ok(registers) = getregs(pid) else { return };
-        if matches!(process.phase, Phase::Done | Phase::Held) || process.libraries.is_none() {
+        if matches!(process.phase, Phase::Done | Phase::Held | Phase::Forked { .. })
+            || process.libraries.is_none()
+        {
             leave(pid);
             return;
         }
@@ -232,6 +241,11 @@ impl Follower<'_> {
         let process = self.processes.remove(&owner).expect("it was just there");
         self.owners.retain(|_, other| *other != owner);
         let turn = process.turn;
+        if let Some(template) = process.template
+            && self.forked_ended(turn, template)
+        {
+            return;
+        }
         let test = self.tests.get_mut(&turn).expect("it lasts as long as its processes");
         if let Some(name) = process.child.clone() {
             test.add(name, process);

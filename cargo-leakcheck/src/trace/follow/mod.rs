@@ -4,7 +4,10 @@
 
 mod descendants;
 mod events;
+mod forked;
 mod repeat;
+mod start;
+mod templates;
 mod twice;
 
 use std::collections::{HashMap, VecDeque};
@@ -13,22 +16,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::ptrace::Options as Trace;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use super::Event;
-use super::growth::Repeated;
 use super::prepare::Prepared;
-use super::process::{Phase, Process, Turn, Wanted};
+use super::process::{Phase, Process, Turn};
 use super::running::Running;
 use super::steering::Steering;
 use crate::error::{Error, Result};
-use crate::model::{PlannedTest, Stdio, Window};
+use crate::model::{PlannedTest, Stdio};
 use crate::options::TraceOptions;
 use crate::sys::{self, Interrupts, Spawner};
-use twice::Why;
+use templates::Templates;
 
 /// How soon a dying process is looked at again if nothing happens.
 const DYING: Duration = Duration::from_millis(5);
@@ -58,6 +59,8 @@ pub struct Follower<'a> {
     queue: VecDeque<usize>,
     /// Tests that are run once more, with how they went first.
     again: HashMap<usize, twice::Again>,
+    /// What tests are forked from.
+    templates: Templates,
     /// The kernel's objects are recorded as long as some of those run.
     weighs: bool,
     interrupted: bool,
@@ -103,6 +106,7 @@ impl<'a> Follower<'a> {
             others: HashMap::new(),
             queue: VecDeque::new(),
             again: HashMap::new(),
+            templates: Templates::default(),
             weighs: false,
             interrupted: interrupts.requested(),
         })
@@ -114,17 +118,20 @@ impl<'a> Follower<'a> {
     /// The system refuses a process or a descriptor; what was running is ended.
     pub fn run(mut self, tests: &[PlannedTest]) -> Result<bool> {
         self.queue = (0..tests.len()).collect();
+        self.templates.plan(tests, self.options);
         loop {
             if self.interrupts.has_enough() {
                 self.queue.retain(|number| self.again.contains_key(number));
             }
             while !self.interrupted
-                && self.tests.len() < self.options.jobs
+                && self.tests.len() + self.templates.pending() < self.options.jobs
                 && let Some(number) = self.queue.pop_front()
             {
                 match self.start(number, &tests[number]) {
                     Ok(()) => {}
-                    Err(error) if self.tests.is_empty() => return Err(error),
+                    Err(error) if self.tests.is_empty() && self.templates.pending() == 0 => {
+                        return Err(error);
+                    }
                     // No room for another one beside those that run.
                     Err(_) => {
                         self.queue.push_front(number);
@@ -132,7 +139,12 @@ impl<'a> Follower<'a> {
                     }
                 }
             }
-            if self.tests.is_empty() {
+            if self.tests.is_empty() && self.templates.pending() == 0 {
+                if !self.interrupted && !self.queue.is_empty() {
+                    // What was to be forked is to be started.
+                    continue;
+                }
+                self.end_templates();
                 self.end_others();
                 // What tests have left behind outside of their process groups has become ours.
                 self.interrupts.end_children(Instant::now());
@@ -152,52 +164,6 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn start(&mut self, number: usize, test: &PlannedTest) -> Result<()> {
-        let again = self.again.get(&number);
-        let trace = test.trace(self.options);
-        // One that may not be run once more for it, or takes long.
-        if test.window == Window::Process && trace.descriptors {
-            self.steering.start_files();
-        }
-        // What it writes has been handed on already.
-        let quiet = again.map(|again| test.quiet(self.options, again.first.ran.duration));
-        let why = again.map(|again| again.why);
-        let (is_first, notes_frees) = (why.is_none(), why == Some(Why::Frees));
-        let (running, process) = Running::start(
-            (number, quiet.as_ref().unwrap_or(test)),
-            self.turns,
-            notes_frees || trace.free_stacks,
-            self.prepared,
-            self.steering,
-            &self.spawner,
-            &self.null,
-        )?;
-        let repeated = Repeated::of(test).filter(|_| why != Some(Why::Growth));
-        let process = Process { wanted: Wanted::of(test, trace), repeated, ..process };
-        let pid = process.pid;
-        let mut options = Trace::PTRACE_O_TRACEEXEC
-            | Trace::PTRACE_O_TRACEEXIT
-            | Trace::PTRACE_O_TRACECLONE
-            | Trace::PTRACE_O_EXITKILL;
-        if trace.follow_children {
-            options |= Trace::PTRACE_O_TRACEFORK | Trace::PTRACE_O_TRACEVFORK;
-        }
-        let release = |()| {
-            let failed = |source| Error::System { call: format!("starting process {pid}"), source };
-            running.held.release().map_err(failed)
-        };
-        // On an error the child, without the byte it waits for, ends by itself when its pipe is closed.
-        sys::seize(pid, options).map_err(|errno| Error::Ptrace { reason: errno.into() }).and_then(release)?;
-        self.owners.insert(pid, pid);
-        self.processes.insert(pid, process);
-        self.tests.insert(self.turns, running);
-        self.turns += 1;
-        if is_first {
-            self.tell(Event::Started { number });
-        }
-        Ok(())
-    }
-
     /// Says something. Whoever listens may take his time (nobody reads what the tool writes, say); that is not the
     /// tests' time.
     fn tell(&mut self, event: Event) {
@@ -209,7 +175,8 @@ impl<'a> Follower<'a> {
 
     /// Waits until a child changes its state, a test writes, a signal comes, or a time is up.
     fn wait(&mut self) -> Result<()> {
-        let mut deadline = self.tests.values().filter_map(|test| self.deadline(test)).min();
+        let deadlines = self.tests.values().filter_map(|test| self.deadline(test));
+        let mut deadline = deadlines.chain(self.templates.deadline()).min();
         if self.processes.values().any(|process| matches!(process.phase, Phase::Dying)) {
             // Whether a dying process executes another program shows without an event.
             let soon = Instant::now() + DYING;
@@ -248,6 +215,7 @@ impl<'a> Follower<'a> {
         } else if !self.interrupted && readable && self.interrupts.requested() {
             self.interrupted = true;
             self.processes.values().for_each(|process| end(process.pid));
+            self.templates.forget_waiting();
         }
         if readable {
             for test in self.tests.values_mut() {
@@ -286,6 +254,7 @@ impl<'a> Follower<'a> {
             end_process(test.pid);
             test.timed_out = true;
         }
+        self.give_up_templates(now);
     }
 }
 

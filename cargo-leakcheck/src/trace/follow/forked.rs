@@ -1,0 +1,238 @@
+//! What templates report, and the processes that are forked from them until their programs begin.
+
+use nix::sys::ptrace::{getevent, getregs};
+use nix::sys::signal::kill;
+use nix::unistd::{Pid, setpgid};
+
+use super::start::traced;
+use super::{Follower, end, end_process, leave, proceed};
+use crate::sys::{self, Held, Stop};
+use crate::trace::process::{Phase, Process, Thread, Turn};
+use crate::trace::running::Running;
+use crate::trace::template::{Preparing, Step, Template, descriptors};
+use crate::trace::{Event, entry};
+
+impl Follower<'_> {
+    /// Something of a template has changed its state.
+    pub(super) fn handle_template(&mut self, pid: Pid, stop: Stop) {
+        match stop {
+            Stop::Exited(_) | Stop::Signalled(_) => return self.template_ended(pid),
+            Stop::Event(libc::PTRACE_EVENT_EXIT, _) => return leave(pid),
+            _ => {}
+        }
+        let Some(template) = self.templates.all.get_mut(&pid) else { return proceed(pid, 0) };
+        match stop {
+            Stop::Event(libc::PTRACE_EVENT_EXEC, _) if matches!(template.process.phase, Phase::Held) => {
+                let process = &mut template.process;
+                template.inherited = descriptors(pid).unwrap_or_default();
+                process.threads.insert(pid, Thread::new());
+                process.phase = Phase::Running;
+                let ready = self.steering.add_process(pid, false, false).and_then(|()| entry::arm(process));
+                match ready {
+                    Ok(()) => proceed(pid, 0),
+                    Err(reason) => self.give_up(pid, reason),
+                }
+            }
+            Stop::Event(libc::PTRACE_EVENT_FORK, _) if matches!(template.step, Step::Forking(..)) => {
+                self.has_forked(pid);
+            }
+            Stop::Event(
+                libc::PTRACE_EVENT_CLONE
+                | libc::PTRACE_EVENT_FORK
+                | libc::PTRACE_EVENT_VFORK
+                | libc::PTRACE_EVENT_EXEC,
+                _,
+            ) => {
+                if let Ok(child) = getevent(pid).map(|child| Pid::from_raw(child as i32))
+                    && child != pid
+                {
+                    end_process(child);
+                    self.templates.ending.insert(child);
+                }
+                self.give_up(pid, "it starts threads or processes before main".into());
+            }
+            Stop::Event(_, libc::SIGTRAP) | Stop::Event(libc::PTRACE_EVENT_STOP, 0) => proceed(pid, 0),
+            Stop::Event(..) => drop(sys::listen(pid)),
+            Stop::Signal(libc::SIGTRAP) => self.template_trapped(pid),
+            Stop::Signal(signal) => proceed(pid, signal),
+            Stop::Exited(_) | Stop::Signalled(_) => unreachable!("dealt with above"),
+        }
+    }
+
+    /// A template has come to a breakpoint.
+    fn template_trapped(&mut self, pid: Pid) {
+        let template = self.templates.all.get_mut(&pid).expect("the caller has it");
+        let Ok(registers) = getregs(pid) else { return };
+        match (template.take_step(), &template.process.phase) {
+            (Step::Loading, &Phase::Loading { entry, modules }) if registers.rip == entry.address + 1 => {
+                let registers = nix::libc::user_regs_struct { rip: entry.address, ..registers };
+                let prepared = match template.has_written() {
+                    true => Err("it writes something before main".into()),
+                    false => {
+                        let at = (entry, modules);
+                        Preparing::begin(self.steering, &template.process, at, registers)
+                    }
+                };
+                self.steering.remove_thread(pid);
+                self.steering.remove_process(pid);
+                match prepared {
+                    Ok(preparing) => {
+                        template.go_on(Step::Preparing(Box::new(preparing)));
+                        proceed(pid, 0);
+                    }
+                    Err(reason) => self.give_up(pid, reason),
+                }
+            }
+            (Step::Loading, _) => {
+                template.step = Step::Loading;
+                let process = &mut template.process;
+                let losses = process.losses.len();
+                let handled = entry::trapped(self.steering, process);
+                match process.losses.get(losses) {
+                    Some(loss) => {
+                        let reason = loss.to_string();
+                        self.give_up(pid, reason);
+                    }
+                    None => proceed(pid, if handled { 0 } else { libc::SIGTRAP }),
+                }
+            }
+            (Step::Preparing(preparing), _) => {
+                match preparing.finish(&template.process, registers.rax, &template.inherited) {
+                    Ok(source) => {
+                        template.go_on(Step::Ready(Box::new(source)));
+                        self.serve(pid);
+                    }
+                    Err(reason) => self.give_up(pid, reason),
+                }
+            }
+            (Step::Forking(_, launch), _) => {
+                template.waiting.push_front(*launch);
+                let errno = nix::errno::Errno::from_raw(-(registers.rax as i64) as i32);
+                self.give_up(pid, format!("the kernel refuses to fork it: {errno}"));
+            }
+            (step, _) => {
+                template.step = step;
+                proceed(pid, libc::SIGTRAP);
+            }
+        }
+    }
+
+    /// A template has forked: its child is a test's process.
+    pub(super) fn has_forked(&mut self, pid: Pid) {
+        let template = self.templates.all.get_mut(&pid).expect("the caller has it");
+        // One that has been killed meanwhile will say so.
+        let Ok(child) = getevent(pid).map(|child| Pid::from_raw(child as i32)) else { return };
+        let Step::Forking(source, launch) = template.take_step() else { return };
+        if kill(child, None).is_err() {
+            // It was killed, and is gone, before this was told.
+            self.queue.push_front(launch.number);
+            return self.retire(pid);
+        }
+        let changed = source.change(&launch.arguments, &launch.environment);
+        let changed = Box::new(changed.expect("it was tried before"));
+        let held = Held::forked(child, launch.private_ipc);
+        let (running, process) = launch.begin(self.turns, held, self.prepared, self.steering);
+        let thread = source.thread(&template.process);
+        let log = template.process.log;
+        template.forks += 1;
+        template.go_on(Step::Beginning(source));
+        let process = Process { template: Some(pid), phase: Phase::Forked { changed }, log, ..process };
+        self.add(running, process);
+        let process = self.processes.get_mut(&child).expect("it was just added");
+        process.threads.insert(child, thread);
+        if self.interrupted {
+            end(child);
+        }
+        if self.take_early(child) {
+            self.begin_forked(child);
+        }
+    }
+
+    /// The child of a template is stopped before it has come back from the system call that made it.
+    pub(super) fn begin_forked(&mut self, pid: Pid) {
+        let process = self.processes.get_mut(&pid).expect("an owner is a process");
+        let template = process.template.and_then(|template| self.templates.all.get(&template));
+        let Some(Template { step: Step::Beginning(source), .. }) = template else {
+            return self.abandon(pid, "its template has ended".into());
+        };
+        let Phase::Forked { changed } = std::mem::replace(&mut process.phase, Phase::Done) else { return };
+        let libraries = process.libraries.as_ref();
+        let layers = libraries.is_some_and(|libraries| libraries.layers);
+        let options = traced(self.tests[&process.turn].test().trace(self.options));
+        let ready = setpgid(pid, pid)
+            .and_then(|()| nix::sys::ptrace::setoptions(pid, options))
+            .map_err(|errno| errno.to_string())
+            .and_then(|()| self.steering.add_process(pid, false, layers))
+            .and_then(|()| match process.repeated {
+                Some(_) => self.steering.stop_in_body(pid),
+                None => Ok(()),
+            })
+            .and_then(|()| source.begin(self.steering, process, *changed));
+        match ready {
+            Ok(()) => proceed(pid, 0),
+            Err(reason) => self.abandon(pid, reason),
+        }
+    }
+
+    /// The child of a template has come to the program's entry point; whether it goes on from there.
+    pub(super) fn forked_trapped(&mut self, pid: Pid) -> bool {
+        let process = self.processes.get_mut(&pid).expect("an owner is a process");
+        let Some(template) = process.template else { return true };
+        let Phase::Canary { entry, .. } = &process.phase else { return true };
+        let is_there = getregs(pid).is_ok_and(|at| at.rip == entry.address + 1 && at.rax != 0);
+        if !is_there {
+            self.abandon(pid, "a process that was forked could not be begun".into());
+            return false;
+        }
+        process.template = None;
+        let turn = process.turn;
+        let test = &self.tests[&turn];
+        if !self.again.contains_key(&test.number) {
+            let number = test.number;
+            self.tell(Event::Started { number });
+        }
+        self.is_free(template);
+        true
+    }
+
+    /// What a template has forked has taken what was sent to it.
+    fn is_free(&mut self, pid: Pid) {
+        if let Some(template) = self.templates.all.get_mut(&pid)
+            && let Step::Beginning(source) = template.take_step()
+        {
+            template.go_on(Step::Ready(source));
+            self.serve(pid);
+        }
+    }
+
+    /// A process that was forked cannot be begun: its test is started instead, as all others of its binary.
+    fn abandon(&mut self, pid: Pid, reason: String) {
+        let process = self.processes.remove(&pid).expect("the caller has it");
+        self.owners.retain(|_, owner| *owner != pid);
+        self.steering.remove_thread(pid);
+        self.steering.remove_process(pid);
+        if let Some(test) = self.tests.remove(&process.turn) {
+            self.queue.push_front(test.number);
+        }
+        end_process(pid);
+        self.templates.ending.insert(pid);
+        proceed(pid, 0);
+        if let Some(template) = process.template {
+            self.give_up(template, reason);
+        }
+    }
+
+    /// A test's process that was forked has ended before it had begun; whether its test is to have another one.
+    pub(super) fn forked_ended(&mut self, turn: Turn, template: Pid) -> bool {
+        // What was sent to it may be for nobody now.
+        self.has_died(template);
+        let has_end = |test: &Running| self.interrupted || test.timed_out;
+        if self.tests.get(&turn).is_none_or(has_end) {
+            return false;
+        }
+        if let Some(test) = self.tests.remove(&turn) {
+            self.queue.push_front(test.number);
+        }
+        true
+    }
+}

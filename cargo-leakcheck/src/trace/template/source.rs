@@ -1,0 +1,326 @@
+//! How a template is prepared, and how what is forked from it begins.
+
+use std::collections::BTreeSet;
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+use leakcheck_common::CANARY_SIZE;
+use leakcheck_preload::layout::{call, control};
+use nix::libc::{self, user_regs_struct as Registers};
+use nix::sys::ptrace::setregs;
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use nix::unistd::Pid;
+
+use super::obstacles;
+use super::stack::{Changed, Initial};
+use crate::sys;
+use crate::trace::entry::{self, Loaded};
+use crate::trace::ledger::{Forks, Says};
+use crate::trace::memory::{read, words, write_all};
+use crate::trace::process::{Breakpoint, Phase, Process, Thread};
+use crate::trace::steering::Steering;
+
+/// Arguments and environment take no more (fs/exec.c, `bprm_stack_limits`).
+const LARGEST_STACK: usize = 8 << 20;
+/// Words of `struct prctl_mm_map` (include/uapi/linux/prctl.h).
+const MAP_WORDS: usize = 13;
+const MAP_BRK: usize = 5;
+const MAP_ARGUMENTS_END: usize = 8;
+/// No vector of its own, and no file.
+const MAP_UNCHANGED: u64 = (u32::MAX as u64) << 32;
+/// Where a template's alarms are among what its calls write.
+const ALARMS: usize = 2;
+/// Room for a control message with three descriptors (`CMSG_SPACE`).
+const MESSAGE: u64 = 32;
+
+/// System calls that are made in a process, and memory for them: one behind the other on its stack.
+struct Calls {
+    start: u64,
+    words: Vec<u64>,
+    count: usize,
+}
+
+/// A template that prepares itself.
+pub struct Preparing {
+    entry: Breakpoint,
+    registers: Registers,
+    loaded: Loaded,
+    control: u64,
+    forks: Forks,
+    calls: Calls,
+}
+
+/// A template that is ready to fork.
+pub struct Source {
+    entry: Breakpoint,
+    registers: Registers,
+    loaded: Loaded,
+    control: u64,
+    forks: Forks,
+    initial: Initial,
+    map: [u64; MAP_WORDS],
+    /// Where the C library has the id of its first thread.
+    thread_id: u64,
+    robust_list: [u64; 2],
+    /// Where descriptors for a child are sent to, and the numbers that both ends have in the template.
+    socket: OwnedFd,
+    numbers: [u64; 2],
+}
+
+impl Calls {
+    /// Behind `room` words of other memory.
+    fn new(registers: &Registers, calls: &[(i64, [u64; 6])], room: usize) -> Self {
+        let count = calls.len();
+        let size = (room + count * call::WORDS) as u64 * 8;
+        // Below the red zone.
+        let start = (registers.rsp - 256 - size) & !15;
+        let mut words = vec![0; room + count * call::WORDS];
+        for ((number, arguments), words) in calls.iter().zip(words[room..].chunks_exact_mut(call::WORDS)) {
+            words[call::NUMBER] = *number as u64;
+            words[call::ARGUMENTS..][..6].copy_from_slice(arguments);
+        }
+        Self { start, words, count }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    /// Where the calls are.
+    fn address(&self) -> u64 {
+        self.start + (self.words.len() - self.count * call::WORDS) as u64 * 8
+    }
+}
+
+impl Preparing {
+    /// Has a process that is kept at its entry point, where it has come with these registers, prepare itself.
+    ///
+    /// # Errors
+    /// Why nothing is to be forked from it.
+    pub fn begin(
+        steering: &mut Steering,
+        process: &Process,
+        (entry, modules): (Breakpoint, Option<u64>),
+        registers: Registers,
+    ) -> Result<Self, String> {
+        let pid = process.pid;
+        let ledger = process.ledger.as_deref().ok_or("it has no ledger")?;
+        let loaded = Loaded::of(process, modules)?;
+        let says = Says::default();
+        let (control, _) = ledger.introduce(pid, &loaded.mappings, &says)?;
+        if steering.has_looked_up(pid) {
+            return Err("it has looked the allocator up".into());
+        }
+        // Room for what the calls write: numbers of sockets, where the id of the thread is, and alarms.
+        const ALARM: usize = 4;
+        let room = ALARMS + 3 * ALARM;
+        let mut list = vec![
+            (libc::SYS_socketpair, [1, 5 | libc::SOCK_CLOEXEC as u64, 0, 0, 0, 0]),
+            (libc::SYS_brk, [0; 6]),
+            (libc::SYS_prctl, [libc::PR_GET_TID_ADDRESS as u64, 0, 0, 0, 0, 0]),
+        ];
+        let alarms = [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL, libc::ITIMER_PROF];
+        list.extend(alarms.map(|alarm| (libc::SYS_getitimer, [alarm as u64, 0, 0, 0, 0, 0])));
+        let start = Calls::new(&registers, &list, room).start;
+        let at = |word: usize| start + word as u64 * 8;
+        list[0].1[3] = at(0);
+        list[2].1[1] = at(1);
+        (0..3).for_each(|alarm| list[3 + alarm].1[1] = at(ALARMS + alarm * ALARM));
+        let calls = Calls::new(&registers, &list, room);
+        if !write_all(pid, &[(calls.start, &calls.bytes())]) {
+            return Err("its stack cannot be written".into());
+        }
+        let forks = ledger.forks(control);
+        let arguments = [calls.address(), calls.count as u64, 0];
+        entry::call(pid, registers, calls.start, entry.address, (forks.template, arguments))?;
+        Ok(Self { entry, registers, loaded, control, forks, calls })
+    }
+
+    /// It has come back, with this result: it is ready.
+    ///
+    /// # Errors
+    /// Why nothing is to be forked from it.
+    pub fn finish(self, process: &Process, result: u64, inherited: &BTreeSet<i32>) -> Result<Source, String> {
+        let pid = process.pid;
+        let Self { entry, registers, loaded, control, forks, calls } = self;
+        let written = words(&read(pid, calls.start, calls.words.len() * 8));
+        if result != calls.count as u64 || written.len() != calls.words.len() {
+            return Err("the kernel refuses a system call".into());
+        }
+        let room = calls.words.len() - calls.count * call::WORDS;
+        if written[ALARMS..room].iter().any(|word| *word != 0) {
+            return Err("it has set an alarm".into());
+        }
+        let state = words(&read(pid, control, (control::WINDOW + 1) * 8));
+        if state != [leakcheck_preload::layout::VERSION, 1] {
+            return Err("its ledger does not work".into());
+        }
+        let (own, theirs) = (written[0] as u32, (written[0] >> 32) as u32);
+        let sockets = [own, theirs].map(u32::cast_signed);
+        let table = process.ledger.as_deref().map_or("", |ledger| ledger.table_path().as_str());
+        if let Some(reason) = obstacles::find(pid, inherited, sockets, table) {
+            return Err(reason);
+        }
+        let owner = sys::Owner::of(pid).map_err(|errno| format!("it cannot be referred to: {errno}"))?;
+        let socket = owner.borrow(theirs).map_err(|errno| format!("its socket is closed to us: {errno}"))?;
+        let thread_id = written[1];
+        let id = read(pid, thread_id, 4);
+        if id != pid.as_raw().to_ne_bytes() {
+            return Err("its C library does not keep the id of its thread where others do".into());
+        }
+        let robust_list = sys::robust_list(pid).map_err(|errno| format!("get_robust_list: {errno}"))?;
+        let stack = read(pid, registers.rsp, LARGEST_STACK);
+        let initial = Initial::parse(registers.rsp, &stack).ok_or("its arguments cannot be read")?;
+        let mut map = map(pid).ok_or("it is not known where its arguments are")?;
+        map[MAP_BRK] = written[room + call::WORDS + call::RESULT];
+        let numbers = [own, theirs].map(u64::from);
+        Ok(Source {
+            entry,
+            registers,
+            loaded,
+            control,
+            forks,
+            initial,
+            map,
+            thread_id,
+            robust_list,
+            socket,
+            numbers,
+        })
+    }
+}
+
+impl Source {
+    /// What has to be changed for a process with other arguments and variables; none where they do not fit in.
+    pub fn change(
+        &self,
+        arguments: &[std::ffi::CString],
+        variables: &[std::ffi::CString],
+    ) -> Option<Changed> {
+        self.initial.change(arguments, variables)
+    }
+
+    /// Sends what is to be the standard streams of the next child, and has the template fork when it goes on.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn fork(&self, pid: Pid, stdio: &[Arc<OwnedFd>; 3], private_ipc: bool) -> Result<(), String> {
+        let numbers = [0, 1, 2].map(|number: usize| stdio[number].as_raw_fd());
+        let (byte, rights) = ([IoSlice::new(&[0])], [ControlMessage::ScmRights(&numbers)]);
+        sendmsg::<()>(self.socket.as_raw_fd(), &byte, &rights, MsgFlags::MSG_DONTWAIT, None)
+            .map_err(|errno| format!("its descriptors cannot be sent: {errno}"))?;
+        let flags =
+            libc::CLONE_PARENT | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
+        let flags = flags | if private_ipc { libc::CLONE_NEWIPC } else { 0 };
+        let mut registers = self.registers;
+        registers.rip = self.forks.clone;
+        registers.rsp = (registers.rsp - 256) & !15;
+        registers.orig_rax = u64::MAX;
+        (registers.rdi, registers.rsi, registers.rdx) = (flags as u64, 0, 0);
+        (registers.r10, registers.r8) = (self.thread_id, 0);
+        setregs(pid, registers).map_err(|errno| format!("cannot set its registers: {errno}"))
+    }
+
+    /// Sends a child that has just been forked, and is stopped, to where the program begins.
+    ///
+    /// # Errors
+    /// Why it cannot be begun.
+    pub fn begin(
+        &self,
+        steering: &mut Steering,
+        process: &mut Process,
+        changed: Changed,
+    ) -> Result<(), String> {
+        let pid = process.pid;
+        self.loaded.record(steering, process)?;
+        self.loaded.introduce(steering, pid, self.control)?;
+        process.control = Some(self.control);
+        let (calls, mut writes) = (self.calls(changed.end), changed.writes);
+        writes.push((calls.start, calls.bytes()));
+        let says = Says::of(process);
+        let told = [
+            (control::NOTES, says.notes_frees),
+            (control::EXACT, says.exact_peak),
+            (control::BY_STACK, says.peak_stacks),
+        ];
+        for (word, value) in told {
+            if value {
+                writes.push((self.control + word as u64 * 8, 1_u64.to_ne_bytes().to_vec()));
+            }
+        }
+        let writes: Vec<_> = writes.iter().map(|(place, bytes)| (*place, &bytes[..])).collect();
+        if !write_all(pid, &writes) {
+            return Err("its memory cannot be written".into());
+        }
+        let arguments = [calls.address(), calls.count as u64, CANARY_SIZE];
+        let back = self.entry.address;
+        entry::call(pid, self.registers, calls.start, back, (self.forks.forked, arguments))?;
+        process.phase = Phase::Canary { entry: self.entry, registers: Box::new(self.registers) };
+        Ok(())
+    }
+
+    /// What a child does before its program begins, whose arguments end there.
+    fn calls(&self, arguments_end: u64) -> Calls {
+        // The map; the message (struct msghdr), what it is made of, its byte and its descriptors.
+        const HEADER: usize = MAP_WORDS;
+        const VECTOR: usize = HEADER + 7;
+        const BYTE: usize = VECTOR + 2;
+        const CONTROL: usize = BYTE + 1;
+        const ROOM: usize = CONTROL + MESSAGE as usize / 8 + 1;
+        let [own, theirs] = self.numbers;
+        let list = |start: u64| {
+            let at = |word: usize| start + word as u64 * 8;
+            let mm = [libc::PR_SET_MM as u64, libc::PR_SET_MM_MAP as u64, at(0), MAP_WORDS as u64 * 8, 0, 0];
+            vec![
+                (libc::SYS_close_range, [0, 2, 0, 0, 0, 0]),
+                // They get the numbers that are free now.
+                (libc::SYS_recvmsg, [own, at(HEADER), 0, 0, 0, 0]),
+                (libc::SYS_close, [own, 0, 0, 0, 0, 0]),
+                (libc::SYS_close, [theirs, 0, 0, 0, 0, 0]),
+                (libc::SYS_set_robust_list, [self.robust_list[0], self.robust_list[1], 0, 0, 0, 0]),
+                (libc::SYS_prctl, mm),
+                (libc::SYS_getrandom, [self.initial.random, 16, 0, 0, 0, 0]),
+            ]
+        };
+        let start = Calls::new(&self.registers, &list(0), ROOM).start;
+        let mut calls = Calls::new(&self.registers, &list(start), ROOM);
+        let at = |word: usize| start + word as u64 * 8;
+        calls.words[..MAP_WORDS].copy_from_slice(&self.map);
+        calls.words[MAP_ARGUMENTS_END] = arguments_end;
+        calls.words[HEADER + 2] = at(VECTOR);
+        calls.words[HEADER + 3] = 1;
+        calls.words[HEADER + 4] = at(CONTROL);
+        calls.words[HEADER + 5] = MESSAGE;
+        calls.words[VECTOR..][..2].copy_from_slice(&[at(BYTE), 1]);
+        calls
+    }
+
+    /// Whether a process with these registers is where a template forks.
+    pub fn is_forking(&self, registers: &Registers) -> bool {
+        registers.rip.wrapping_sub(self.forks.clone) < 16
+    }
+
+    /// The first thread of a child: its ledger has blocks that are older than it.
+    pub fn thread(&self, template: &Process) -> Thread {
+        let before = template.threads.get(&template.pid);
+        let (created_ns, created_stamp) =
+            before.map_or((0, 0), |thread| (thread.created_ns, thread.created_stamp));
+        Thread { created_ns, created_stamp, ..Thread::new() }
+    }
+}
+
+/// What `/proc/PID/stat` says of where things are, as `prctl` wants it; the end of the heap is not among it.
+fn map(pid: Pid) -> Option<[u64; MAP_WORDS]> {
+    /// The fields' numbers (proc(5)), in the order of the structure.
+    const FIELDS: [usize; 11] = [26, 27, 45, 46, 47, 47, 28, 48, 49, 50, 51];
+    let text = sys::text(&format!("/proc/{pid}/stat")).ok()?;
+    // The third field follows the name, which may have anything in it.
+    let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
+    let mut map = [0; MAP_WORDS];
+    for (word, field) in map.iter_mut().zip(FIELDS) {
+        *word = fields.get(field - 3)?.trim().parse().ok()?;
+    }
+    map[MAP_WORDS - 1] = MAP_UNCHANGED;
+    Some(map)
+}
