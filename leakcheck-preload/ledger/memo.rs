@@ -39,7 +39,7 @@ struct Record(*const AtomicU64);
 
 /// Words of a read.
 const READ: usize = 3;
-/// Added to a place where one word was read and not two: places on a stack are multiples of 8.
+/// Added to a place where one word was read and not two: places are multiples of 8.
 const ALONE: u64 = 1;
 /// No place.
 const END: u64 = ALONE;
@@ -156,15 +156,17 @@ impl Slot {
         let record = Record(words.words(number));
         record.word(0).store(call_stack.into(), Relaxed);
         record.word(1 + READ * count).store(END, Relaxed);
-        let mut written = 0;
+        let (mut written, mut is_aligned) = (0, true);
         walk(&mut |read| {
             if written < count {
                 record.write(written, read);
             }
             written += 1;
+            // Whoever uses the frame pointer for something else may lead a walk anywhere.
+            is_aligned &= read.place.is_multiple_of(8);
         });
         let kept = (self.found / RECORD + 1) * RECORD + u64::from(number);
-        if written == count {
+        if written == count && is_aligned {
             let _ = self.word.compare_exchange(self.found, kept, AcqRel, Relaxed);
         }
     }

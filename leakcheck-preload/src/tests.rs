@@ -142,6 +142,12 @@ fn walks_are_remembered_by_what_they_read() {
     }
     assert_eq!(found(), Some(STACK));
     assert_eq!(misses(), 33, "four times as often for another one in its place");
+    // At a place that is no word's, what is one word and what are two is not told apart.
+    slot().keep(pool, STACK + 1, 2, |note| {
+        note(Read { place: place(0), first: get(0), second: Some(get(1)) });
+        note(Read { place: place(4) + 1, first: 0, second: Some(0) });
+    });
+    assert_eq!(found(), Some(STACK));
     // A walk that has read where nothing is any more, and leads elsewhere now.
     set(0, 8);
     slot().keep(pool, STACK, 2, |note| {
