@@ -73,14 +73,15 @@ impl<'a> Records<'a> {
             Self::Ledger(ledger) => {
                 let records = ledger.records();
                 let bytes: u64 = records.iter().map(|range| range.end - range.start).sum();
-                let [first, later] = ledger::halves(&records);
-                let (first, later) = parallel::both(
-                    bytes >= WORTH_SHARING,
-                    || recorded.like().with(ledger, &first),
-                    || recorded.like().with(ledger, &later),
-                );
-                recorded = first;
-                recorded.append(later);
+                if bytes < WORTH_SHARING {
+                    recorded = recorded.with(ledger, &records);
+                } else {
+                    let [first, later] = ledger::halves(&records);
+                    let later = || recorded.like().with(ledger, &later);
+                    let (later, first) = parallel::both(true, later, || recorded.like().with(ledger, &first));
+                    recorded = first;
+                    recorded.append(later);
+                }
                 recorded.forget_unknown_frees(!ledger.losses().is_empty());
             }
         }

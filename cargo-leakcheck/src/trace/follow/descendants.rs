@@ -15,8 +15,8 @@ use crate::sys::{self, Stop};
 use crate::trace::process::{Process, Turn, Wanted};
 
 /// How long it is tried to end what is left.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-pub(super) const PAUSE: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(1);
 /// Characters of a child's name.
 const LONGEST_NAME: usize = 200;
 
@@ -135,10 +135,11 @@ impl Follower<'_> {
         self.executed(pid, pid);
     }
 
-    /// Ends descendants that are still traced, after the last test.
+    /// Ends descendants that are still traced, after the last test, and waits for templates that are being ended.
     pub(super) fn end_others(&mut self) {
         let start = Instant::now();
-        while !self.others.is_empty() && start.elapsed() < PATIENCE {
+        let is_done = |it: &Self| it.others.is_empty() && it.templates.ending.is_empty();
+        while !is_done(self) && start.elapsed() < PATIENCE {
             self.others.retain(|pid, _| end_process(*pid));
             while let Some((pid, stop)) = sys::wait_any() {
                 self.handle(pid, stop);

@@ -7,7 +7,6 @@ use camino::Utf8PathBuf;
 use nix::sys::ptrace::{Options as Trace, getregs};
 use nix::unistd::Pid;
 
-use super::descendants::{PATIENCE, PAUSE};
 use super::start::traced;
 use super::{Follower, end, end_process, proceed};
 use crate::error::{Error, Result};
@@ -279,17 +278,10 @@ impl Follower<'_> {
         }
     }
 
-    /// Ends all of them, after the last test.
+    /// Ends all of them, after the last test; `end_others` waits for that.
     pub(super) fn end_templates(&mut self) {
-        let start = Instant::now();
         for pid in self.templates.all.keys().copied().collect::<Vec<_>>() {
             self.retire(pid);
-        }
-        while !self.templates.ending.is_empty() && start.elapsed() < PATIENCE {
-            while let Some((pid, stop)) = sys::wait_any() {
-                self.handle(pid, stop);
-            }
-            std::thread::sleep(PAUSE);
         }
     }
 }
