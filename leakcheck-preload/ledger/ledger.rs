@@ -88,7 +88,7 @@ fn prepare() -> Option<*mut AtomicU32> {
     set(control::REGION, start);
     set(control::REGION + 1, start + BYTES);
     // Number 0 means none.
-    set(control::BLOCKS, 1);
+    set(control::BLOCKS, thread::FEWEST);
     set(control::STACKS, 1);
     set(control::WALKS, 1);
     set(control::ACCOUNT_CHUNKS, start + WORD + ROOTS);

@@ -4,7 +4,6 @@
 //! that the walk itself would not read.
 
 use core::arch::asm;
-use core::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -66,11 +65,23 @@ impl Record {
             let place = self.word(at).load(Relaxed);
             let then = self.word(at + 1).as_ptr();
             if place & ALONE == 0 {
-                let (now, then) = (place as *const __m128i, then.cast());
+                let difference: u64;
                 // SAFETY: the walk would read there, since all that led to it says what it said.
-                let equal =
-                    unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(now), _mm_loadu_si128(then))) };
-                if equal != 0xffff {
+                unsafe {
+                    asm!(
+                        "mov {0}, qword ptr [{2}]",
+                        "mov {1}, qword ptr [{2} + 8]",
+                        "xor {0}, qword ptr [{3}]",
+                        "xor {1}, qword ptr [{3} + 8]",
+                        "or {0}, {1}",
+                        out(reg) difference,
+                        out(reg) _,
+                        in(reg) place,
+                        in(reg) then,
+                        options(readonly, pure, nostack),
+                    );
+                }
+                if difference != 0 {
                     return None;
                 }
             } else if place == END {

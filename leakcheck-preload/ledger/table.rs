@@ -8,10 +8,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::layout::{block, stack};
 use crate::pool::Pool;
-use crate::thread::CallStack;
+use crate::thread::{self, CallStack};
 
-/// Roots of the trie of blocks: one for each 16 bytes of a heap of 1 MiB.
-pub const BLOCK_ROOTS: usize = 1 << 16;
+/// Roots of the trie of blocks: one for each 16 bytes of a heap of 4 MiB.
+pub const BLOCK_ROOTS: usize = 1 << 18;
 /// Roots of the trie of stacks.
 pub const STACK_ROOTS: usize = 1 << 10;
 
@@ -114,13 +114,13 @@ pub struct Blocks {
 
 impl Blocks {
     /// Where an address is looked for: its root, and the bits that choose the way below. Neighbours have roots side by side, so that
-    /// in a heap of a megabyte each block has its own, and a smaller one needs few pages of roots; heaps that are apart are
+    /// in a heap of four megabytes each block has its own, and a smaller one needs few pages of roots; heaps that are apart are
     /// spread over all.
     #[inline(always)]
     fn way(&self, address: usize) -> (*const AtomicU32, u64) {
         let key = spread(address as u64);
         let roots = self.roots.load(Ordering::Relaxed) as usize as *const AtomicU32;
-        let root = address as u64 >> 4 ^ spread(address as u64 >> 20);
+        let root = address as u64 >> 4 ^ spread(address as u64 >> 22);
         // SAFETY: there are `BLOCK_ROOTS` roots.
         (unsafe { roots.add(root as usize % BLOCK_ROOTS) }, key)
     }
@@ -157,7 +157,7 @@ impl Blocks {
 
     #[cold]
     fn make(&self, address: usize) -> Option<Block> {
-        let number = self.pool.take(1)?;
+        let number = thread::current().record(|count| self.pool.take(count))?;
         let words = self.pool.words(number);
         let made = Block(words);
         made.word(block::ADDRESS).store(address as u64, Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl Blocks {
     /// freed there. Such a record is in no trie.
     #[cold]
     pub fn bad_free(&self, address: usize, before: u64, time: u64, stack: u32, flags: u64) -> Option<()> {
-        let record = Block(self.pool.words(self.pool.take(1)?));
+        let record = Block(self.pool.words(self.pool.take(thread::FEWEST)?));
         record.word(block::ADDRESS).store(address as u64, Ordering::Relaxed);
         record.write(before, time, stack, flags);
         Some(())

@@ -40,6 +40,11 @@ const fn factors() -> [u64; MAX_FRAMES] {
     factors
 }
 
+/// Block records that a thread takes at a time, at first: two lines of a cache.
+pub const FEWEST: usize = 2;
+/// The most: a page, further than which no processor fetches ahead.
+const MOST: u64 = 64;
+
 /// What a thread knows of itself.
 #[repr(C)]
 pub struct Thread {
@@ -50,9 +55,12 @@ pub struct Thread {
     room: AtomicUsize,
     /// Where its account is, 0 until it has one.
     account: AtomicUsize,
+    /// The block records that it has been given and not used yet: the number of the first in the lower half, above it in 16
+    /// bits how many they are, and in 16 more how many there will be the next time.
+    records: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Thread>() == 24);
+const _: () = assert!(size_of::<Thread>() == 32);
 
 // Rust has thread-local storage in its standard library only.
 global_asm!(
@@ -61,8 +69,8 @@ global_asm!(
     ".globl leakcheck_thread",
     ".hidden leakcheck_thread",
     ".type leakcheck_thread, @object",
-    ".size leakcheck_thread, 24",
-    "leakcheck_thread: .zero 24",
+    ".size leakcheck_thread, 32",
+    "leakcheck_thread: .zero 32",
     ".popsection",
 );
 
@@ -115,6 +123,27 @@ impl Thread {
         };
         // SAFETY: an account of the pool, which is never given back.
         Some(unsafe { Account::at(words) })
+    }
+
+    /// The number of a block record that nobody else uses, or none. A thread takes more of them at a time the more it has taken, so that two
+    /// threads seldom write to lines of a cache that are side by side, which processors fetch together, and a small one has few
+    /// that it does not need.
+    pub fn record(&self, take: impl Fn(usize) -> Option<u32>) -> Option<u32> {
+        let mut records = self.records.load(Relaxed);
+        loop {
+            let (mut number, mut left, mut next) = (records as u32, records >> 32 & 0xffff, records >> 48);
+            if left == 0 {
+                left = next.max(FEWEST as u64);
+                number = take(left as usize)?;
+                next = (2 * left).min(MOST);
+            }
+            let rest = u64::from(number.wrapping_add(1)) | (left - 1) << 32 | next << 48;
+            // A signal handler may have been faster.
+            match self.records.compare_exchange(records, rest, Relaxed, Relaxed) {
+                Ok(_) => return Some(number),
+                Err(other) => records = other,
+            }
+        }
     }
 
     /// Does `work` with room for the frames of a call stack. In a signal handler that has interrupted this,

@@ -47,7 +47,7 @@ pub mod control {
     pub const WINDOW: usize = 1;
     /// Start and end of the memory for roots and first chunks.
     pub const REGION: usize = 2;
-    /// Block records handed out, the unused first one included.
+    /// Block records handed out to threads, the unused first two included.
     pub const BLOCKS: usize = 4;
     /// Words of stack records handed out, the unused first ones included.
     pub const STACKS: usize = 5;
@@ -117,7 +117,7 @@ pub mod call {
     pub const WORDS: usize = 8;
 }
 
-/// A block record. Records are numbered from 1; chunk `k` has `FIRST << k` of them.
+/// A block record. Records are numbered from 2; chunk `k` has `FIRST << k` of them.
 pub mod block {
     /// Address of the block, 0 in a record that is not in use.
     pub const ADDRESS: usize = 0;

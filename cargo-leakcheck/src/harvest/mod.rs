@@ -47,8 +47,8 @@ use crate::references::Finder;
 use crate::snapshot::{Blocks, Loss, Snapshot};
 use crate::trace::{BlockRecord, Heap, Process, ProcessRecord, Steering, ThreadRecord, read, words};
 
-/// libtest allocates more than 400 blocks before it enters a body, and the C library some 17 for it.
-/// Fewer than this have come from `malloc`: they came from elsewhere, and so do the test's.
+/// libtest allocates more than 400 blocks before it enters a body, and the C library some 17 for it (for which the ledger takes
+/// twice as many records at most). Fewer than this have come from `malloc`: they came from elsewhere, and so do the test's.
 const LIBTESTS: u64 = 100;
 
 /// A thread that is kept at its exit.
