@@ -43,6 +43,28 @@ const ALONE: u64 = 1;
 /// No place.
 const END: u64 = ALONE;
 
+/// In which bits a word differs from what was there. (Two words are not compared at once: what was just pushed is had from the
+/// processor's store buffer only by reads of its size.)
+///
+/// # Safety
+/// Both are addresses of words.
+#[inline(always)]
+unsafe fn difference(place: u64, then: u64) -> u64 {
+    let difference: u64;
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [{1}]",
+            "xor {0}, qword ptr [{2}]",
+            out(reg) difference,
+            in(reg) place,
+            in(reg) then,
+            options(readonly, pure, nostack),
+        );
+    }
+    difference
+}
+
 impl Record {
     #[inline(always)]
     fn word(self, word: usize) -> &'static AtomicU64 {
@@ -63,45 +85,18 @@ impl Record {
         }
         loop {
             let place = self.word(at).load(Relaxed);
-            let then = self.word(at + 1).as_ptr();
-            if place & ALONE == 0 {
-                let difference: u64;
+            let then = self.word(at + 1).as_ptr() as u64;
+            let difference = if place & ALONE == 0 {
                 // SAFETY: the walk would read there, since all that led to it says what it said.
-                unsafe {
-                    asm!(
-                        "mov {0}, qword ptr [{2}]",
-                        "mov {1}, qword ptr [{2} + 8]",
-                        "xor {0}, qword ptr [{3}]",
-                        "xor {1}, qword ptr [{3} + 8]",
-                        "or {0}, {1}",
-                        out(reg) difference,
-                        out(reg) _,
-                        in(reg) place,
-                        in(reg) then,
-                        options(readonly, pure, nostack),
-                    );
-                }
-                if difference != 0 {
-                    return None;
-                }
+                unsafe { difference(place, then) | difference(place + 8, then + 8) }
             } else if place == END {
                 return Some(self.word(0).load(Relaxed) as u32);
             } else {
-                let difference: u64;
                 // SAFETY: as above.
-                unsafe {
-                    asm!(
-                        "mov {0}, qword ptr [{1} - 1]",
-                        "xor {0}, qword ptr [{2}]",
-                        out(reg) difference,
-                        in(reg) place,
-                        in(reg) then,
-                        options(readonly, pure, nostack),
-                    );
-                }
-                if difference != 0 {
-                    return None;
-                }
+                unsafe { difference(place - ALONE, then) }
+            };
+            if difference != 0 {
+                return None;
             }
             at += READ;
         }

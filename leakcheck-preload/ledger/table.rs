@@ -157,10 +157,7 @@ impl Blocks {
 
     #[cold]
     fn make(&self, address: usize) -> Option<Block> {
-        let number = thread::current().record(|count| self.pool.take(count))?;
-        let words = self.pool.words(number);
-        let made = Block(words);
-        made.word(block::ADDRESS).store(address as u64, Ordering::Relaxed);
+        let (number, made) = self.record(address)?;
         let (mut slot, mut key) = self.way(address);
         loop {
             // SAFETY: a slot is a root or a child of a record. Nobody else adds this address: the
@@ -176,12 +173,19 @@ impl Blocks {
         }
     }
 
+    /// A record of an address that nobody else knows of, and its number.
+    fn record(&self, address: usize) -> Option<(u32, Block)> {
+        let number = thread::current().record(|count| self.pool.take(count))?;
+        let record = Block(self.pool.words(number));
+        record.word(block::ADDRESS).store(address as u64, Ordering::Relaxed);
+        Some((number, record))
+    }
+
     /// Writes down a free of something that is not allocated; `before` are the call stacks of what was
     /// freed there. Such a record is in no trie.
     #[cold]
     pub fn bad_free(&self, address: usize, before: u64, time: u64, stack: u32, flags: u64) -> Option<()> {
-        let record = Block(self.pool.words(self.pool.take(thread::FEWEST)?));
-        record.word(block::ADDRESS).store(address as u64, Ordering::Relaxed);
+        let (_, record) = self.record(address)?;
         record.write(before, time, stack, flags);
         Some(())
     }

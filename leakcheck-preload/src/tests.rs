@@ -1,6 +1,5 @@
 //! The ledger's tables, on this machine's memory.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +12,9 @@ use crate::memo::{self, Slot};
 use crate::pool::Pool;
 use crate::stacks::at_peak;
 use crate::table::{BLOCK_ROOTS, Blocks, STACK_ROOTS, Stacks};
-use crate::thread::{self, CallStack, Read};
+use crate::thread::{CallStack, Read};
+
+mod records;
 
 /// Words that live for ever, as the ledger's do.
 fn words(count: usize) -> &'static [AtomicU64] {
@@ -66,42 +67,6 @@ fn addresses_have_records_of_their_own() {
     assert!(blocks.find(0x1234).is_none());
     let again = blocks.find_or_make(address(0, 5)).unwrap();
     assert_eq!(again.flags() >> 32, 5, "an address that is known has its record still");
-}
-
-/// No two threads, and no signal handler that interrupts one of them, use the same record or two that are side by side in a pair; what is
-/// taken and not used is little.
-#[test]
-fn records_are_a_threads_own() {
-    let pool: &Pool<{ block::WORDS }, { block::FIRST }> = Box::leak(Box::new(pool()));
-    // Number 1 stays unused, as in the ledger.
-    pool.take(1);
-    let take = |count: usize| pool.take(count);
-    let numbers = |count: usize| -> Vec<u32> {
-        let by_handlers = RefCell::new(Vec::new());
-        let interrupted = |count: usize| {
-            by_handlers.borrow_mut().push(thread::current().record(take)?);
-            take(count)
-        };
-        let mut numbers: Vec<_> =
-            (0..count).map(|_| thread::current().record(interrupted).unwrap()).collect();
-        numbers.extend(by_handlers.take());
-        numbers
-    };
-    let lists: Vec<Vec<u32>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || numbers(10_000 + thread))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    let mut pairs = BTreeMap::new();
-    for (thread, list) in lists.iter().enumerate() {
-        assert_eq!(list.iter().collect::<HashSet<_>>().len(), list.len());
-        for number in list {
-            assert_eq!(*pairs.entry(number / 2).or_insert(thread), thread, "{number}");
-        }
-    }
-    let before = pool.take(2).unwrap();
-    let few = || (0..17).for_each(|_| assert!(thread::current().record(take).is_some()));
-    std::thread::scope(|scope| scope.spawn(few).join().unwrap());
-    assert!(pool.take(2).unwrap() - before <= 2 + 2 * 17);
 }
 
 /// A `realloc` that lost its old address to another thread leaves the other's block alone.
