@@ -22,6 +22,7 @@ mod proc;
 mod records;
 mod stacks;
 mod statics;
+mod symbolizer;
 mod totals;
 
 pub use at_peak::begin;
@@ -42,9 +43,10 @@ use allocator::Addresses;
 use layout::Layout;
 use places::Places;
 use records::Records;
+use symbolizer::Symbolizer;
 
 use crate::references::Finder;
-use crate::snapshot::{Blocks, Loss, Snapshot};
+use crate::snapshot::{Blocks, CallStack, Loss, Snapshot};
 use crate::trace::{BlockRecord, Heap, Process, ProcessRecord, Steering, ThreadRecord, read, words};
 
 /// libtest allocates more than 400 blocks before it enters a body, and the C library some 17 for it (for which the ledger takes
@@ -153,7 +155,7 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
         snapshot.losses.push(Loss::NoCanary { reason: "malloc returned it unseen".into() });
     }
     let opened = files::Opened::of(steering, process, &counters, &mut snapshot.losses);
-    let nothing = !recorded.blocks.any_in_window() && recorded.bad_frees.is_empty() && interrupted.is_empty();
+    let nothing = recorded.has_nothing() && interrupted.is_empty();
     let ipc = ipc::Found::of(steering, process, &counters, &mut snapshot.losses);
     let left = process
         .wanted
@@ -185,6 +187,13 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     }
     let (stacks, indices) = recorded.keys.read(&records, &snapshot.mappings, &process.history);
     snapshot.stacks = stacks;
+    let symbolizer = process.libraries.as_ref().map(|libraries| &*libraries.symbolizer);
+    let symbolizer = symbolizer.map(|functions| Symbolizer::new(functions, &snapshot.mappings));
+    let is_std = |stack: &CallStack| symbolizer.as_ref().is_some_and(|symbolizer| symbolizer.has(stack));
+    let of_std: Vec<bool> =
+        indices.iter().map(|index| index.is_some_and(|index| is_std(&snapshot.stacks[index]))).collect();
+    recorded.forget(|key| of_std[key]);
+    let nothing = recorded.has_nothing() && interrupted.is_empty();
     let (now, before) = (&snapshot.mappings, &process.history);
     let mut places = Places::new(steering.rows().borrow_mut(), now, before, &mut snapshot.stacks);
     if let Some(left) = left {
@@ -205,6 +214,7 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     }
     snapshot.left.totals = totals;
     drop(places);
+    snapshot.left.mappings.retain(|it| it.stack.is_none_or(|stack| !is_std(&snapshot.stacks[stack])));
     snapshot.left.growth = growth.map(|mut growth| {
         growth.grown.iter_mut().for_each(|it| it.stack = it.stack.and_then(|key| indices[key]));
         growth

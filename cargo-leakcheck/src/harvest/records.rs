@@ -256,6 +256,20 @@ impl Recorded {
         }
     }
 
+    /// Takes the blocks of some call stacks, by their numbers, as if they were not allocated any more.
+    pub fn forget(&mut self, is_forgotten: impl Fn(usize) -> bool) {
+        let forgotten = self.blocks.forget(is_forgotten);
+        self.freed.extend(forgotten.iter().map(|place| place.start));
+        if self.keeps_ranges {
+            self.freed_ranges.extend(forgotten.iter().map(|place| place.start..place.end()));
+        }
+    }
+
+    /// Whether there is nothing that may be a finding.
+    pub fn has_nothing(&self) -> bool {
+        !self.blocks.any_in_window() && self.bad_frees.is_empty()
+    }
+
     fn add_bad_free(&mut self, record: &BadFreeRecord) {
         let [stack, allocated, freed] = [bad_free::STACK, bad_free::ALLOCATED, bad_free::FREED]
             .map(|word| self.keys.number(record[word]));

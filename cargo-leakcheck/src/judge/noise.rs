@@ -1,34 +1,11 @@
 //! What std keeps for itself and a test cannot help.
 
-use crate::model::{Finding, Frame};
+use crate::model::{Finding, Frame, symbolizes};
 
-/// Functions, without leading `<`, below which std symbolizes a backtrace, or prints one for a panic.
-/// Not all of `std::backtrace_rs`: the frames of a `Backtrace` that a test leaks are collected there.
-/// Not all of `std::sys::backtrace`: every thread runs below its `__rust_begin_short_backtrace`.
-const SYMBOLIZER: [&str; 5] = [
-    "std::backtrace_rs::symbolize::gimli::",
-    "std::backtrace_rs::symbolize::resolve",
-    "std::sys::backtrace::BacktraceLock",
-    "std::sys::backtrace::_print",
-    // Its home before Rust 1.81.
-    "std::sys_common::backtrace::_print",
-];
-
-/// `Backtrace` itself. What it allocates, called back by the symbolizer, belongs to its user.
-const BACKTRACE: &str = "std::backtrace::";
-
-/// Whether the blocks are std's symbolizer cache: with `RUST_BACKTRACE=1` the first panic of a process
-/// (an expected one too) reads the debug information of all modules and keeps it until the process
-/// ends: megabytes that are none of the test's doing and differ from one toolchain to the next.
+/// Whether the blocks are std's symbolizer cache, where the harvest could not tell by the addresses of its functions.
 pub(super) fn is_symbolizer_cache(finding: &Finding<Vec<Frame>>) -> bool {
-    let frames = finding.stack.iter().flatten();
-    let mut functions = frames.filter_map(|frame| Some(frame.function.as_ref()?.trim_start_matches('<')));
-    functions
-        .find_map(|function| {
-            let symbolizes = SYMBOLIZER.iter().any(|prefix| function.starts_with(prefix));
-            (symbolizes || function.starts_with(BACKTRACE)).then_some(symbolizes)
-        })
-        .unwrap_or(false)
+    let functions = finding.stack.iter().flatten().filter_map(|frame| frame.function.as_deref());
+    functions.filter_map(symbolizes).next().unwrap_or(false)
 }
 
 /// Functions, without leading `<`, that run an initializer once in a process.

@@ -136,6 +136,19 @@ impl Blocks {
         }
     }
 
+    /// Forgets the blocks of some call stacks; where they were.
+    pub fn forget(&mut self, is_forgotten: impl Fn(usize) -> bool) -> Vec<Place> {
+        let is_kept = |stack: &u32| *stack == NO_STACK || !is_forgotten(*stack as usize);
+        let kept: Vec<bool> = self.stacks.iter().map(is_kept).collect();
+        let forgotten = self.places.iter().zip(&kept).filter(|(_, kept)| !**kept).map(|(place, _)| *place);
+        let forgotten = forgotten.collect();
+        keep(&mut self.places, &kept);
+        keep(&mut self.times, &kept);
+        keep(&mut self.stacks, &kept);
+        keep(&mut self.flags, &kept);
+        forgotten
+    }
+
     /// Brings them into ascending order; of several at one address the last one added remains.
     pub fn sort(&mut self) {
         if self.move_runs() {
@@ -197,6 +210,11 @@ impl Blocks {
     }
 }
 
+fn keep<T>(column: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    column.retain(|_| kept.next().is_none_or(|kept| *kept));
+}
+
 fn reorder<T: Copy>(column: &mut Vec<T>, order: &[(u64, u32)]) {
     *column = order.iter().map(|(_, place)| column[*place as usize]).collect();
 }
@@ -250,6 +268,16 @@ mod tests {
             assert_eq!(first.append(later), 0);
             assert_eq!(first, all.iter().cloned().collect());
         }
+    }
+
+    #[test]
+    fn blocks_of_some_call_stacks_are_forgotten() {
+        let none = Block { stack: None, ..block(0x60, 9) };
+        let all = [block(0x10, 1), block(0x20, 2), block(0x30, 1), block(0x40, 4), none.clone()];
+        let mut blocks: Blocks = all.iter().cloned().collect();
+        let places = [0x10, 0x30].map(|start| Place { start, size: 8 });
+        assert_eq!(blocks.forget(|stack| stack == 1), places);
+        assert_eq!(blocks, [block(0x20, 2), block(0x40, 4), none].into_iter().collect());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::code::Code;
 use super::cover;
 use super::modules::{Looked, loaded_libraries};
 use super::sites::Site;
+use super::symbolizer::Symbolizer;
 use crate::error::{Error, Result};
 use crate::model::TestBinary;
 use crate::parallel;
@@ -29,6 +30,8 @@ pub struct Executable {
     pub rust: (Option<Allocator>, Option<String>),
     /// Where the log of the crate `leakcheck` is, as in [`Libraries::log`](super::libraries::Libraries::log).
     pub log: Option<u64>,
+    /// Where std's symbolizer is.
+    pub symbolizer: Symbolizer,
     /// It as a module.
     pub module: Looked,
 }
@@ -70,6 +73,7 @@ fn one(binary: &TestBinary, for_ledger: bool) -> Result<Inspected> {
         rust: cover::rust_of(&code, named.is_empty()),
         named,
         log: code.log_behind_entry(),
+        symbolizer: code.symbolizer(),
         module: Looked::at(&binary.path, &code, for_ledger),
     }))
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use camino::Utf8PathBuf;
 
 use super::ledger::Ledger;
+use super::symbolizer::Symbolizer;
 use crate::model::RecordedBy;
 
 /// A private copy of a library.
@@ -73,6 +74,8 @@ pub struct Libraries {
     pub span: Option<(u64, u64)>,
     /// How far the log of the crate `leakcheck` is behind the program's entry point (wrapping), where it has one.
     pub log: Option<u64>,
+    /// Where std's symbolizer is in the program.
+    pub symbolizer: Arc<Symbolizer>,
 }
 
 impl Libraries {

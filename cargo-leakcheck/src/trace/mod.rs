@@ -44,6 +44,7 @@ mod sizes;
 mod started;
 mod steered;
 mod steering;
+mod symbolizer;
 mod symbols;
 mod table;
 mod template;
@@ -65,6 +66,7 @@ pub(crate) use process::Process;
 pub(crate) use rows::Rows;
 pub(crate) use started::{Started, Task};
 pub(crate) use steering::Steering;
+pub(crate) use symbolizer::Symbolizer;
 
 pub use follow::block_signals;
 

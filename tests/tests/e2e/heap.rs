@@ -8,6 +8,7 @@ use leakcheck_tests::tool::Workshop;
 use crate::exec::exec_with;
 use crate::fixtures::Desk;
 use crate::nextest::nextest;
+use crate::package::Package;
 use crate::{NamedTrial, Outcome};
 
 /// Name and body of each trial.
@@ -17,6 +18,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("heap::of_children", of_children),
     ("heap::under_nextest", under_nextest),
     ("heap::said_everywhere", said_everywhere),
+    ("heap::symbols_of_backtraces", symbols_of_backtraces),
 ];
 
 const RECORDERS: [&str; 2] = ["ledger", "uprobe"];
@@ -147,4 +149,53 @@ fn said_everywhere(workshop: &Workshop) -> Outcome {
         2 => Ok(()),
         count => Err(format!("{count} times {data}")),
     }
+}
+
+/// What std reads to give a backtrace names is std's: it is no finding, and what it has read keeps nothing alive. The backtrace,
+/// and the names in it, are the test's.
+fn symbols_of_backtraces(workshop: &Workshop) -> Outcome {
+    const LIBRARY: &str = "\
+use std::hint::black_box;
+use std::mem::forget;
+
+#[test]
+fn keeps_a_backtrace() {
+    let backtrace = std::backtrace::Backtrace::force_capture();
+    assert!(backtrace.to_string().contains(\"keeps_a_backtrace\"));
+    forget(black_box(backtrace));
+}
+
+#[test]
+fn panics_and_leaks() {
+    let leaks = || {
+        forget(black_box(vec![1_u8; 4567]));
+        panic!(\"on purpose\");
+    };
+    std::panic::catch_unwind(leaks).unwrap_err();
+}
+
+#[test]
+#[should_panic]
+fn panics() {
+    panic!(\"on purpose\");
+}
+";
+    let package = Package::new(workshop, LIBRARY)?;
+    for recorder in RECORDERS {
+        let options = ["--release", "--recorder", recorder, "--count-should-panic", "--json", "report.json"];
+        let run = package.run_with(workshop, &options, &[("RUST_BACKTRACE", "1")])?;
+        run.expect(2, &["3 tests run: 1 clean, 2 leaking"])?;
+        let report = Report::parse(&package.read("report.json")?)?;
+        let of =
+            |name: &str| report.tests.iter().find(|test| test.name == name).ok_or_else(|| run.describe());
+        let (kept, panics) = (of("keeps_a_backtrace")?, of("panics_and_leaks")?);
+        // One block of frames; of nearly each frame a name and a file, of which there are more than this.
+        let is_kept = kept.definitely_lost.blocks == 1 && kept.indirectly_lost.blocks >= 10;
+        let is_lost = (panics.definitely_lost.bytes, panics.definitely_lost.blocks) == (4567, 1)
+            && panics.indirectly_lost.blocks == 0;
+        if !is_kept || !is_lost || report.tests.iter().any(|test| test.still_reachable.blocks > 0) {
+            return Err(run.describe());
+        }
+    }
+    Ok(())
 }
