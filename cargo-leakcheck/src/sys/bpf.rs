@@ -3,11 +3,14 @@
 //! other), and calls of programs.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use nix::errno::Errno;
 
+use super::mount::Mount;
+
 const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_OBJ_PIN: libc::c_long = 6;
 /// How often it is tried to load a program while signals come.
 const LOADS: usize = 10;
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
@@ -94,6 +97,16 @@ struct LinkAttributes {
     multi_flags: u32,
     pid: u32,
     padding: u32,
+}
+
+/// The same for giving an object a name in a directory.
+#[repr(C)]
+#[derive(Default)]
+struct PinAttributes {
+    path: u64,
+    object: u32,
+    flags: u32,
+    directory: i32,
 }
 
 /// Calls `bpf`.
@@ -186,6 +199,27 @@ pub fn link_uprobes(
     let fd = unsafe { bpf(BPF_LINK_CREATE, &mut attributes) }?;
     // SAFETY: the kernel has just returned this descriptor to us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Removes links without waiting for it: who closes the last descriptor of a link with uprobes waits for an RCU grace period
+/// (`uprobe_unregister_sync`), but where a file of theirs was the last that kept them, the kernel puts it off
+/// (kernel/bpf/inode.c, `bpf_any_put`). Their programs are called until then. Links that cannot be given a file are returned.
+pub fn remove_links(links: Vec<OwnedFd>) -> Vec<OwnedFd> {
+    const BPF_F_PATH_FD: u32 = 1 << 14;
+    // Goes with its files at the end, when all descriptors are closed.
+    let Ok(mount) = Mount::of_bpf() else { return links };
+    let is_kept = |(number, link): &(usize, OwnedFd)| {
+        let Ok(name) = CString::new(number.to_string()) else { return true };
+        let mut attributes = PinAttributes {
+            path: name.as_ptr() as u64,
+            object: link.as_raw_fd() as u32,
+            flags: BPF_F_PATH_FD,
+            directory: mount.as_fd().as_raw_fd(),
+        };
+        // SAFETY: the name and the attributes outlive the call.
+        unsafe { bpf(BPF_OBJ_PIN, &mut attributes) }.is_err()
+    };
+    links.into_iter().enumerate().filter(is_kept).map(|(_, link)| link).collect()
 }
 
 /// Calls a program for a tracepoint with these arguments; what it returns.

@@ -2,8 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -53,36 +52,4 @@ pub fn in_ipc_namespace<T>(namespace: BorrowedFd<'_>, work: impl FnOnce() -> T) 
     let done = work();
     enter(own.as_raw_fd())?;
     Ok(done)
-}
-
-/// The POSIX message queues of the calling thread's IPC namespace as files of a directory.
-pub struct Queues(OwnedFd);
-
-impl Queues {
-    /// Mounts them where nobody else sees them, for as long as this lives.
-    ///
-    /// # Errors
-    /// The kernel has none, or refuses.
-    pub fn mount() -> io::Result<Self> {
-        const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
-        let owned = |result: libc::c_long| {
-            // SAFETY: the kernel has just returned this descriptor to us alone.
-            Errno::result(result).map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
-        };
-        // SAFETY: the name ends with a zero. (The flag is FSOPEN_CLOEXEC.)
-        let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, c"mqueue".as_ptr(), 1) })?;
-        let none = std::ptr::null::<libc::c_char>();
-        // SAFETY: the command takes no arguments.
-        let created = unsafe {
-            libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), FSCONFIG_CMD_CREATE, none, none, 0)
-        };
-        Errno::result(created)?;
-        // SAFETY: the call takes numbers only. (The flag is FSMOUNT_CLOEXEC.)
-        Ok(Self(owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0) })?))
-    }
-
-    /// Where they are.
-    pub fn directory(&self) -> PathBuf {
-        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
-    }
 }

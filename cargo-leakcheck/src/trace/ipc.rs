@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use super::object::{Programs, load_other};
 use super::table::{Table, take};
 use crate::model::Availability;
-use crate::sys::{self, ProgramKind, Queues};
+use crate::sys::{self, Mount, ProgramKind};
 
 /// The words of a record.
 type IpcRecord = [u64; ipc::WORDS];
@@ -100,7 +100,7 @@ pub fn namespaces() -> Availability {
         sys::in_ipc_namespace(own.as_fd(), || ())
             .map_err(failed("the kernel does not let an IPC namespace be entered"))?;
         std::fs::metadata("/proc/sysvipc/shm").map_err(failed("/proc/sysvipc cannot be read"))?;
-        Queues::mount().map_err(failed("POSIX message queues cannot be listed")).map(drop)
+        Mount::of_queues().map_err(failed("POSIX message queues cannot be listed")).map(drop)
     };
     match std::thread::spawn(attempt).join() {
         Ok(Ok(())) => Availability::Checked,

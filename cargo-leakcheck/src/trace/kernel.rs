@@ -317,9 +317,9 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        // Removing a link waits for an RCU grace period: let all wait for the same one.
+        // Closing a link waits for an RCU grace period: let all wait for the same one.
         std::thread::scope(|scope| {
-            for link in self.links.drain(..) {
+            for link in sys::remove_links(std::mem::take(&mut self.links)) {
                 scope.spawn(move || drop(link));
             }
         });

@@ -6,7 +6,7 @@ use leakcheck_common::ipc;
 
 use super::Object;
 use crate::model::IpcName;
-use crate::sys::{self, Queues};
+use crate::sys::{self, Mount};
 
 /// `SHM_DEST` of `sys/shm.h`, among the permissions: removed, and gone when the last process detaches it.
 const REMOVED: u32 = 0o1000;
@@ -24,7 +24,7 @@ pub fn objects(maybe_queues: bool) -> io::Result<Vec<Object>> {
     if !maybe_queues {
         return Ok(objects);
     }
-    let queues = Queues::mount()?;
+    let queues = Mount::of_queues()?;
     for entry in std::fs::read_dir(queues.directory())? {
         let entry = entry?;
         let bytes = std::fs::read_to_string(entry.path()).ok().and_then(|text| queued(&text));
