@@ -329,11 +329,15 @@ pub mod listed {
     pub const FILE: usize = 1;
     /// The first of the words that `places` has offsets for, in their order.
     pub const PLACES: usize = 2;
+    /// Address of the IPC namespace of the process that has it open, 0 where that cannot be read. No more of the file.
+    pub const NAMESPACE: usize = PLACES + super::places::LISTED;
+    /// Whether there is any IPC object in it, or may be.
+    pub const HAS_OBJECTS: usize = NAMESPACE + 1;
     /// Number of words.
-    pub const WORDS: usize = PLACES + super::places::WORDS;
+    pub const WORDS: usize = HAS_OBJECTS + 1;
 }
 
-/// Offsets in bytes of what is listed of files and inodes of the kernel.
+/// Offsets in bytes of what is listed of files and inodes of the kernel, and of what leads to the IPC namespace of a process.
 pub mod places {
     /// `file.f_inode`.
     pub const INODE: usize = 0;
@@ -349,8 +353,17 @@ pub mod places {
     pub const INODE_NUMBER: usize = 4;
     /// `inode.i_sb`.
     pub const SUPERBLOCK: usize = 5;
+    /// So many of them are listed.
+    pub const LISTED: usize = 6;
+    /// `task_struct.nsproxy`.
+    pub const NAMESPACES: usize = 6;
+    /// `nsproxy.ipc_ns`.
+    pub const IPC: usize = 7;
+    /// The first of those in a namespace where there is how many objects of a kind there are, in 32 bits: System V's three
+    /// (`ipc_namespace.ids[].in_use`), POSIX queues (`mq_queues_count`).
+    pub const COUNTS: usize = 8;
     /// Number of words.
-    pub const WORDS: usize = 6;
+    pub const WORDS: usize = COUNTS + 4;
 }
 
 /// Words of the record of a process that descends from a test's and is no more. Its key is the id that it had.

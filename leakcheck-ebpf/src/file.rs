@@ -173,14 +173,39 @@ pub fn list(ctx: *mut Listed) -> Option<()> {
     let places = PLACES.get(0)?;
     let mut entry = [0; listed::WORDS];
     (entry[listed::NUMBER], entry[listed::FILE]) = (u64::from(number), file);
-    for (place, offset) in places.iter().enumerate() {
+    for (place, offset) in places.iter().enumerate().take(places::LISTED) {
         let of = if place < places::OF_FILE { file } else { entry[listed::PLACES + places::INODE] };
         // SAFETY: the helper checks where it reads. What cannot be read is 0 each time.
         entry[listed::PLACES + place] =
             unsafe { bpf_probe_read_kernel((of + offset) as *const u64) }.unwrap_or(0);
     }
+    // SAFETY: the context is the one this program was called with.
+    let task = unsafe { bpf_probe_read_kernel((&raw const (*ctx).task).cast::<u64>()) }.ok()?;
+    let namespace = pointer(task, places[places::NAMESPACES]).and_then(|all| pointer(all, places[places::IPC]));
+    entry[listed::NAMESPACE] = namespace.unwrap_or(0);
+    entry[listed::HAS_OBJECTS] = u64::from(has_objects(entry[listed::NAMESPACE], places));
     // If there is no room, the kernel calls once more with a larger one.
     // SAFETY: the output is the context's.
     unsafe { bpf_seq_write((*(*ctx).meta).output, (&raw const entry).cast(), size_of_val(&entry) as u32) };
     Some(())
+}
+
+/// Whether there is an IPC object in a namespace, as far as can be read.
+#[inline(always)]
+fn has_objects(namespace: u64, places: &[u64; places::WORDS]) -> bool {
+    for kind in 0..places::WORDS - places::COUNTS {
+        let count = (namespace + places[places::COUNTS + kind]) as *const u32;
+        // SAFETY: the helper checks where it reads.
+        if unsafe { bpf_probe_read_kernel(count) }.unwrap_or(1) != 0 {
+            return true;
+        }
+    }
+    false
+}
+
+/// The pointer at an offset of one of the kernel's objects.
+#[inline(always)]
+fn pointer(object: u64, offset: u64) -> Option<u64> {
+    // SAFETY: the helper checks where it reads.
+    unsafe { bpf_probe_read_kernel((object + offset) as *const u64) }.ok()
 }

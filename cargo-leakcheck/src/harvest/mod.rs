@@ -29,7 +29,7 @@ pub use at_peak::begin;
 pub use descriptor::DESCRIPTOR;
 pub use growth::alive;
 pub use left::{end_children, is_settled};
-pub use proc::{is_executing, is_zombie, mapping, mappings, parent_of, process_of, threads_of};
+pub use proc::{is_executing, is_thread_of, is_zombie, mapping, mappings, parent_of, process_of, threads_of};
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -154,9 +154,11 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     if process.canary.is_some() && !recorded.has_canary {
         snapshot.losses.push(Loss::NoCanary { reason: "malloc returned it unseen".into() });
     }
-    let opened = files::Opened::of(steering, process, &counters, &mut snapshot.losses);
+    let open = files::list(steering, process);
+    let opened = files::Opened::of(steering, process, &counters, open.as_ref(), &mut snapshot.losses);
     let nothing = recorded.has_nothing() && interrupted.is_empty();
-    let ipc = ipc::Found::of(steering, process, &counters, &mut snapshot.losses);
+    let is_empty = files::has_empty_namespace(process, open.as_ref());
+    let ipc = ipc::Found::of(steering, process, &counters, is_empty, &mut snapshot.losses);
     let left = process
         .wanted
         .left

@@ -11,7 +11,7 @@ use super::ledger::Says;
 use super::libraries::{Library, Start};
 use super::process::{Breakpoint, Phase, Process};
 use super::steering::Steering;
-use super::{memory, preload};
+use super::{ThreadRecord, memory, preload};
 use crate::model::Window;
 use crate::snapshot::{Loss, Mapping};
 use crate::{harvest, sys};
@@ -106,7 +106,9 @@ pub fn trapped(steering: &mut Steering, process: &mut Process) -> bool {
         Phase::Canary { entry, registers: saved } if is_at(entry) => {
             // The harvest looks whether it is there.
             process.canary = Some(registers.rax);
-            set_window(steering, process, process.window == Window::Process);
+            if process.window == Window::Process {
+                open_window(steering, process);
+            }
             turn_log_on(process);
             steering.arm(process, process.pid);
             resume(process.pid, entry, *saved);
@@ -218,10 +220,14 @@ impl Loaded {
     /// There is none.
     pub fn record(&self, steering: &mut Steering, process: &Process) -> Result<(), String> {
         let mut record = steering.thread(process.pid)?;
+        self.write(&mut record, process);
+        steering.set_thread(process.pid, &record)
+    }
+
+    fn write(&self, record: &mut ThreadRecord, process: &Process) {
         self.words.iter().for_each(|(word, value)| record[*word] = *value);
         record[thread::NOTES] = u64::from(process.notes_frees);
         record[thread::IN_WINDOW] = 0;
-        steering.set_thread(process.pid, &record)
     }
 
     /// Says what is mapped, and where the ledger with these control words counts blocks.
@@ -229,9 +235,27 @@ impl Loaded {
     /// # Errors
     /// The process is not followed.
     pub fn introduce(&self, steering: &mut Steering, pid: Pid, control: u64) -> Result<(), String> {
-        let blocks = control + leakcheck_preload::layout::control::BLOCKS as u64 * 8;
-        steering.introduce(pid, &self.mappings, blocks)
+        steering.introduce(pid, &self.mappings, blocks(control))
     }
+
+    /// Starts to follow a process that was forked where this is loaded, with its ledger's control words there, and says all of
+    /// this at once.
+    ///
+    /// # Errors
+    /// It cannot be followed.
+    pub fn follow(&self, steering: &mut Steering, process: &Process, control: u64) -> Result<(), String> {
+        let mut record = [0; thread::WORDS];
+        record[thread::LAYERS] =
+            u64::from(process.libraries.as_ref().is_some_and(|libraries| libraries.layers));
+        self.write(&mut record, process);
+        let stops_in_body = process.repeated.is_some();
+        steering.add_loaded(process.pid, &record, (&self.mappings, blocks(control)), stops_in_body)
+    }
+}
+
+/// Where the ledger with these control words counts blocks.
+fn blocks(control: u64) -> u64 {
+    control + leakcheck_preload::layout::control::BLOCKS as u64 * 8
 }
 
 /// Has the crate `leakcheck` write down what it is told.
@@ -244,10 +268,10 @@ fn turn_log_on(process: &mut Process) {
     }
 }
 
-fn set_window(steering: &mut Steering, process: &Process, open: bool) {
+fn open_window(steering: &mut Steering, process: &Process) {
     // Without a record nothing is seen in the window, and `BODIES` or the canary tells.
     if let Ok(mut record) = steering.thread(process.pid) {
-        record[thread::IN_WINDOW] = u64::from(open);
+        record[thread::IN_WINDOW] = 1;
         let _ = steering.set_thread(process.pid, &record);
     }
 }

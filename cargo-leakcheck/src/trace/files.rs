@@ -47,26 +47,46 @@ pub struct Files {
     _tables: (Array<MapData, [u64; places::WORDS]>, [MapData; 2]),
 }
 
-/// An open descriptor: what it refers to is the same file as that of another one where all words but the numbers are
+/// An open descriptor: what it refers to is the same file as that of another one where all words of the file are
 /// the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFile {
     /// Its number.
     pub number: u32,
     /// The words of [`listed`] from [`listed::FILE`] on.
-    words: [u64; listed::WORDS - 1],
+    words: [u64; listed::NAMESPACE - 1],
+    /// The IPC namespace of its process.
+    pub namespace: Namespace,
+}
+
+/// An IPC namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its address.
+    address: u64,
+    /// Whether there is anything in it, as far as is known.
+    has_objects: bool,
+}
+
+impl Namespace {
+    /// Whether it is known to be empty, and the same as that of the process before.
+    pub fn is_empty_as(&self, before: &Self) -> bool {
+        self.address != 0 && self.address == before.address && !self.has_objects
+    }
 }
 
 impl OpenFile {
     /// Takes the words of [`listed`].
     pub fn new(entry: [u64; listed::WORDS]) -> Self {
-        let [number, words @ ..] = entry;
-        Self { number: number as u32, words }
+        let words = std::array::from_fn(|word| entry[listed::FILE + word]);
+        let namespace =
+            Namespace { address: entry[listed::NAMESPACE], has_objects: entry[listed::HAS_OBJECTS] != 0 };
+        Self { number: entry[listed::NUMBER] as u32, words, namespace }
     }
 
     /// The address of the file.
     pub fn file(&self) -> u64 {
-        self.words[listed::FILE - 1]
+        self.words[0]
     }
 
     /// Whether both refer to the same file. A file may have got the address of one that was closed since: then it is one of
@@ -213,7 +233,7 @@ fn shows_addresses(symbols: impl BufRead) -> bool {
     lines.any(|line| line.iter().take_while(|byte| **byte != b' ').any(|digit| *digit != b'0'))
 }
 
-/// Where this kernel's files and inodes have what is listed of them.
+/// Where this kernel's files, inodes and processes have what is listed of them.
 fn read_places(types: &Btf<'_>) -> Result<[u64; places::WORDS], String> {
     let place = |structure: &str, members: &[&str]| {
         let place = types.member(structure, members).map(u64::from);
@@ -226,6 +246,14 @@ fn read_places(types: &Btf<'_>) -> Result<[u64; places::WORDS], String> {
     words[places::PRIVATE] = place("file", &["private_data"])?;
     words[places::INODE_NUMBER] = place("inode", &["i_ino"])?;
     words[places::SUPERBLOCK] = place("inode", &["i_sb"])?;
+    words[places::NAMESPACES] = place("task_struct", &["nsproxy"])?;
+    words[places::IPC] = place("nsproxy", &["ipc_ns"])?;
+    let kinds = place("ipc_namespace", &["ids"])? + place("ipc_ids", &["in_use"])?;
+    let size = types.size("ipc_ids").ok_or("the kernel's types (BTF) have no ipc_ids")?;
+    for (kind, word) in words[places::COUNTS..][..3].iter_mut().enumerate() {
+        *word = kinds + kind as u64 * u64::from(size);
+    }
+    words[places::COUNTS + 3] = place("ipc_namespace", &["mq_queues_count"])?;
     Ok(words)
 }
 
@@ -268,14 +296,25 @@ mod tests {
 
     #[test]
     fn files_are_the_same_by_all_that_is_known_of_them() {
-        let words = [7, 0xa0, 0xb0, 0xc0, 0xd0, 0, 42, 0xe0];
+        let words = [7, 0xa0, 0xb0, 0xc0, 0xd0, 0, 42, 0xe0, 0xf0, 0];
         let one = OpenFile::new(words);
         assert_eq!((one.number, one.file()), (7, 0xa0));
+        let of_others = [listed::NUMBER, listed::NAMESPACE, listed::HAS_OBJECTS];
         for place in 0..words.len() {
             let mut others = words;
             others[place] += 1;
-            assert_eq!(one.is_same(&OpenFile::new(others)), place == listed::NUMBER, "{place}");
+            assert_eq!(one.is_same(&OpenFile::new(others)), of_others.contains(&place), "{place}");
         }
+    }
+
+    #[test]
+    fn a_namespace_is_empty_where_that_is_known_of_the_one_from_before() {
+        let namespace = |address, has_objects| Namespace { address, has_objects };
+        let before = namespace(0xf0, true);
+        assert!(namespace(0xf0, false).is_empty_as(&before));
+        assert!(!namespace(0xf0, true).is_empty_as(&before));
+        assert!(!namespace(0xe0, false).is_empty_as(&before), "the process has left it");
+        assert!(!namespace(0, false).is_empty_as(&namespace(0, false)), "nothing could be read");
     }
 
     #[test]

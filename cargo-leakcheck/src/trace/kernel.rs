@@ -167,16 +167,19 @@ impl Kernel {
         self.processes.insert(key(pid), &counters)
     }
 
-    /// Starts to follow a process by its first thread; `layers` says that functions of several allocators are
-    /// probed.
-    pub fn add_process(&mut self, pid: Pid, in_window: bool, layers: bool) -> Result<(), MapError> {
+    /// Starts to follow a process by its first thread, which has this record; `ledger` is where its ledger counts blocks, or 0.
+    pub fn add_process(
+        &mut self,
+        pid: Pid,
+        record: &ThreadRecord,
+        ledger: u64,
+        stops_in_body: bool,
+    ) -> Result<(), MapError> {
         let mut counters = [0; process::WORDS];
-        counters[process::LISTED] = u64::from(self.accounts.need_begin());
+        counters[process::LISTED] = u64::from(stops_in_body || self.accounts.need_begin());
+        counters[process::LEDGER] = ledger;
         self.processes.insert(key(pid), &counters)?;
-        let mut record = [0; thread::WORDS];
-        record[thread::IN_WINDOW] = u64::from(in_window);
-        record[thread::LAYERS] = u64::from(layers);
-        self.set_thread(pid, &record)
+        self.set_thread(pid, record)
     }
 
     /// Starts to follow a thread that `parent` has started; it is in the window if its parent is.

@@ -2,7 +2,8 @@
 //! limit.
 
 use std::collections::VecDeque;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::fs::File;
+use std::io::{self, ErrorKind, IsTerminal as _, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ const KEPT: usize = 256 << 10;
 
 /// One captured stream.
 pub struct Capture {
-    pipe: Option<OwnedFd>,
+    pipe: Option<File>,
     /// Where what comes goes on to.
     onward: Option<Patient<OwnedFd>>,
     head: Vec<u8>,
@@ -30,7 +31,7 @@ impl Capture {
     pub fn new() -> Result<(Self, OwnedFd), Errno> {
         let (read, write) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
         fcntl(&read, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        Ok((Self { pipe: Some(read), ..Self::none() }, write))
+        Ok((Self { pipe: Some(read.into()), ..Self::none() }, write))
     }
 
     /// Captures nothing.
@@ -45,20 +46,20 @@ impl Capture {
 
     /// Reads what is there, 1 MiB at most, so that a test that writes without end cannot keep us.
     pub fn read(&mut self) {
-        let mut buffer = [0; 64 << 10];
-        for _ in 0..16 {
-            let Some(pipe) = &self.pipe else { return };
-            match nix::unistd::read(pipe, &mut buffer) {
-                Ok(0) => self.pipe = None,
-                Ok(count) => {
-                    self.hand_on(&buffer[..count]);
-                    self.keep(&buffer[..count]);
-                }
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => return,
-                Err(_) => self.pipe = None,
-            }
+        const MOST: u64 = 1 << 20;
+        let Some(pipe) = &self.pipe else { return };
+        let mut bytes = Vec::new();
+        let read = pipe.take(MOST).read_to_end(&mut bytes);
+        // It has come to its end, unless there was too much. Nothing there for the moment is an error, too.
+        let is_over = match read {
+            Ok(_) => (bytes.len() as u64) < MOST,
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        };
+        if is_over {
+            self.pipe = None;
         }
+        self.hand_on(&bytes);
+        self.keep(&bytes);
     }
 
     /// Waits, where the other end is slow.

@@ -11,7 +11,7 @@ use super::files::OpenFile;
 use super::growth::Repeated;
 use super::ledger::Ledger;
 use super::libraries::{Coverage, Libraries};
-use super::steering::Sees;
+use super::sees::Sees;
 use super::template::Changed;
 use crate::model::{PlannedTest, Window};
 use crate::options::{KernelBytes, TraceOptions};

@@ -17,6 +17,7 @@ use super::kernel::{Kernel, ProcessRecord, ThreadRecord};
 use super::places::Places;
 use super::process::Process;
 use super::rows::Rows;
+use super::sees::Sees;
 use super::sites::Site;
 use crate::error::Result;
 use crate::harvest;
@@ -34,22 +35,6 @@ pub enum Steering {
     Kernel(Box<Kernel>),
     /// The tracer.
     Tracer(Box<Breakpoints>),
-}
-
-/// What the kernel side records at tracepoints that the whole machine meets.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sees {
-    /// Who makes files.
-    pub files: bool,
-    /// The kernel's objects.
-    pub objects: bool,
-}
-
-fn sees(kernel: &Kernel) -> Sees {
-    Sees {
-        files: matches!(kernel.files(), Some(Ok(files)) if files.runs()),
-        objects: matches!(kernel.objects(), Some(Ok(objects)) if objects.runs()),
-    }
 }
 
 impl Steering {
@@ -76,7 +61,7 @@ impl Steering {
     /// The kernel refuses the large tables.
     pub fn make_room(&mut self, options: &TraceOptions) -> Result<()> {
         if let Self::Kernel(kernel) = self {
-            let seen = sees(kernel);
+            let seen = Sees::of(kernel);
             **kernel = Kernel::load(options, true)?;
             if seen.files {
                 kernel.start_files();
@@ -90,7 +75,7 @@ impl Steering {
 
     /// What is recorded of processes that start now.
     pub fn sees(&self) -> Sees {
-        self.kernel().map(sees).unwrap_or_default()
+        self.kernel().map(Sees::of).unwrap_or_default()
     }
 
     /// Has it written down from now on who makes files, where that can be.
@@ -133,10 +118,35 @@ impl Steering {
     pub fn add_process(&mut self, pid: Pid, in_window: bool, layers: bool) -> Refused<()> {
         match self {
             Self::Kernel(kernel) => {
-                kernel.add_process(pid, in_window, layers).map_err(|error| error.to_string())
+                let mut record = [0; thread_words::WORDS];
+                record[thread_words::IN_WINDOW] = u64::from(in_window);
+                record[thread_words::LAYERS] = u64::from(layers);
+                kernel.add_process(pid, &record, 0, false).map_err(|error| error.to_string())
             }
             Self::Tracer(breakpoints) => {
                 breakpoints.add_process(pid, in_window);
+                Ok(())
+            }
+        }
+    }
+
+    /// Starts to follow a process whose first thread has this record, where this is mapped, and where its ledger counts blocks;
+    /// it may have to stop where it enters its first test body.
+    pub fn add_loaded(
+        &mut self,
+        pid: Pid,
+        record: &ThreadRecord,
+        (mappings, ledger): (&[Mapping], u64),
+        stops_in_body: bool,
+    ) -> Refused<()> {
+        match self {
+            Self::Kernel(kernel) => {
+                kernel.add_process(pid, record, ledger, stops_in_body).map_err(|error| error.to_string())
+            }
+            Self::Tracer(breakpoints) => {
+                breakpoints.add_process(pid, false);
+                breakpoints.set_thread(pid, record);
+                breakpoints.introduce(pid, mappings, ledger);
                 Ok(())
             }
         }

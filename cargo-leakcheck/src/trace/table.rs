@@ -110,7 +110,7 @@ impl<K: aya::Pod + Ord, V: aya::Pod> Table<K, V> {
         sys::delete_batch(self.fd.as_fd(), keys)?;
         let Some(spare) = &self.spare else { return Ok(()) };
         // There are few, and to ask for one that is not there is a system call.
-        let mut there = spare.keys();
+        let mut there = if keys.is_empty() { Vec::new() } else { spare.keys() };
         if !there.is_empty() {
             let keys: BTreeSet<&K> = keys.iter().collect();
             there.retain(|key| keys.contains(key));

@@ -18,7 +18,7 @@ use super::lost::lost;
 use super::places::Places;
 use crate::model::Descriptor;
 use crate::snapshot::{Loss, OfOthers};
-use crate::trace::{FileRecord, Files, Objects, Process, ProcessRecord, Steering};
+use crate::trace::{FileRecord, Files, Objects, OpenFile, Process, ProcessRecord, Steering};
 use compare::Compared;
 
 /// The kernel's functions that allocate what is no file's: routes, which connections share; the allocator's own notes of
@@ -32,6 +32,24 @@ const UNCLEARED: [&str; 2] = ["io_alloc_cache_init", "kmalloc_reserve"];
 fn not_listed(counters: &ProcessRecord) -> Option<Loss> {
     let reason = "its thread was not stopped at the beginning of the test's body";
     (counters[process::BODIES] > 0).then(|| Loss::Descriptors { reason: reason.into() })
+}
+
+/// The open descriptors of a process, or why they cannot be listed.
+pub type Listed = Result<Vec<OpenFile>, String>;
+
+/// Lists those of a process that is kept at its exit; none where nobody looks at them, or nobody can.
+pub fn list(steering: &Steering, process: &Process) -> Option<Listed> {
+    let files = steering.kernel()?.files()?.as_ref().ok()?;
+    // Those of children end with them.
+    let is_wanted = process.wanted.files && process.held.is_some();
+    is_wanted.then(|| files.open(process.pid))
+}
+
+/// Whether a process is in the IPC namespace that it was in when its window began, and nothing is there.
+pub fn has_empty_namespace(process: &Process, open: Option<&Listed>) -> bool {
+    let (Some(Ok(before)), Some(Ok(open))) = (&process.before, open) else { return false };
+    let (Some(before), Some(now)) = (before.first(), open.first()) else { return false };
+    now.namespace.is_empty_as(&before.namespace)
 }
 
 /// The descriptors of a process that are its test's.
@@ -49,29 +67,24 @@ pub struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// Lists them. None where there are none, or nothing is known of them; what was not seen is added to
-    /// `losses`.
+    /// Tells which of those that are open are its test's. None where there are none, or nothing is known of them; what was not
+    /// seen is added to `losses`.
     pub fn of(
         steering: &'a Steering,
         process: &Process,
         counters: &ProcessRecord,
+        open: Option<&Listed>,
         losses: &mut Vec<Loss>,
     ) -> Option<Self> {
-        let files = steering.kernel()?.files()?.as_ref().ok()?;
-        if !process.wanted.files {
-            return None;
-        }
-        // Those of children end with them.
-        process.held.as_ref()?;
+        let (files, open) = (steering.kernel()?.files()?.as_ref().ok()?, open?);
         let Some(before) = &process.before else {
             losses.extend(not_listed(counters));
             return None;
         };
-        let lists = before.as_ref().map_err(Clone::clone).and_then(|it| Ok((it, files.open(process.pid)?)));
-        let (before, open) = match lists {
-            Ok(lists) => lists,
-            Err(reason) => {
-                losses.push(Loss::Descriptors { reason });
+        let (before, open) = match (before, open) {
+            (Ok(before), Ok(open)) => (before, open),
+            (Err(reason), _) | (_, Err(reason)) => {
+                losses.push(Loss::Descriptors { reason: reason.clone() });
                 return None;
             }
         };
@@ -83,8 +96,8 @@ impl<'a> Opened<'a> {
         let made_here = |record: &FileRecord| record[file::MAKER] as u32 == pid.as_raw().cast_unsigned();
         let record = |file: u64| files.record(file).filter(made_here);
         let compared = match process.sees.files {
-            true => Compared::by_records(&open, before, record),
-            false => Compared::by_lists(&open, before),
+            true => Compared::by_records(open, before, record),
+            false => Compared::by_lists(open, before),
         };
         let Compared { by_file, duplicates, of_others } = compared;
         let objects = steering.kernel()?.objects().and_then(|objects| objects.as_ref().ok());

@@ -44,12 +44,13 @@ pub struct Found {
 }
 
 impl Found {
-    /// Lists it, and removes what outlives the namespace. None where there is nothing, or nothing was to be looked at; what was not
-    /// seen is added to `losses`.
+    /// Lists it, and removes what outlives the namespace, which is not looked at where it is known to be empty. None where there is
+    /// nothing, or nothing was to be looked at; what was not seen is added to `losses`.
     pub fn of(
         steering: &Steering,
         process: &Process,
         counters: &ProcessRecord,
+        is_empty: bool,
         losses: &mut Vec<Loss>,
     ) -> Option<Self> {
         // A child's are in the test's namespace, and may be in use there.
@@ -57,6 +58,7 @@ impl Found {
         let mut objects = Vec::new();
         match held.ipc() {
             None => {}
+            Some(Ok(_)) if is_empty => {}
             Some(Ok(namespace)) => {
                 let maybe_queues = may_have_opened(steering, process, counters);
                 let listed =

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 
 use super::look::{self, Look, State};
-use super::started;
+use super::{account_of, started};
 use crate::model::LeftChild;
 use crate::sys::Owner;
 use crate::trace::{FileRecord, Started, Steering, Task};
@@ -135,7 +135,7 @@ pub fn end(steering: &Steering, test: Pid) {
     let mut ended = BTreeSet::new();
     for _ in 0..ROUNDS {
         let mut more = false;
-        for child in list(steering, started(steering), test) {
+        for child in list(steering, account_of(steering, test), test) {
             // One that was killed starts no others, and its id is its own until it has been waited for.
             if !ended.contains(&child.id) && end_one(steering, &child) {
                 more |= ended.insert(child.id);

@@ -95,9 +95,13 @@ fn started_at(place: &FileRecord, row: &mut impl FnMut(u64) -> Option<Row>) -> V
 /// Whether it is clear what processes a test leaves that began to end at `since`. It is asked again until it is;
 /// `before` is for that.
 pub fn is_settled(steering: &Steering, test: Pid, since: Instant, before: &mut bool) -> bool {
-    let any = steering.process(test).is_ok_and(|counters| counters[process::STARTED] > 0);
-    let account = started(steering).filter(|_| any);
-    children::are_settled(steering, account, test, since, before)
+    children::are_settled(steering, account_of(steering, test), test, since, before)
+}
+
+/// The kernel side's account, if a test may have started something: to look into it takes long.
+fn account_of(steering: &Steering, test: Pid) -> Option<&Started> {
+    let nothing = steering.process(test).is_ok_and(|counters| counters[process::STARTED] == 0);
+    started(steering).filter(|_| !nothing)
 }
 
 /// The kernel side's account, where there is one.

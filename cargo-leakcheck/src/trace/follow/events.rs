@@ -60,7 +60,7 @@ impl Follower<'_> {
 
     fn cloned(&mut self, parent: Pid, owner: Pid) {
         let child = getevent(parent).ok().map(|child| Pid::from_raw(child as i32));
-        let Some(child) = child.filter(|child| harvest::process_of(*child) == Some(owner)) else {
+        let Some(child) = child.filter(|child| harvest::is_thread_of(owner, *child)) else {
             self.forked(parent, self.processes[&owner].turn);
             return;
         };
@@ -101,7 +101,8 @@ impl Follower<'_> {
             && let Ok(registers) = getregs(pid)
         {
             thread.pointer = Some(registers.fs_base);
-            if process.libraries.is_some() {
+            // Only who has ended has left one.
+            if process.libraries.is_some() && !process.finished.is_empty() {
                 reused::clear(pid, registers.rsp, registers.fs_base);
             }
         }

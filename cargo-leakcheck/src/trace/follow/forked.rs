@@ -156,17 +156,10 @@ impl Follower<'_> {
             return self.abandon(pid, "its template has ended".into());
         };
         let Phase::Forked { changed } = std::mem::replace(&mut process.phase, Phase::Done) else { return };
-        let libraries = process.libraries.as_ref();
-        let layers = libraries.is_some_and(|libraries| libraries.layers);
         let options = traced(self.tests[&process.turn].test().trace(self.options));
         let ready = setpgid(pid, pid)
             .and_then(|()| nix::sys::ptrace::setoptions(pid, options))
             .map_err(|errno| errno.to_string())
-            .and_then(|()| self.steering.add_process(pid, false, layers))
-            .and_then(|()| match process.repeated {
-                Some(_) => self.steering.stop_in_body(pid),
-                None => Ok(()),
-            })
             .and_then(|()| source.begin(self.steering, process, *changed));
         match ready {
             Ok(()) => proceed(pid, 0),

@@ -233,8 +233,7 @@ impl Source {
         changed: Changed,
     ) -> Result<(), String> {
         let pid = process.pid;
-        self.loaded.record(steering, process)?;
-        self.loaded.introduce(steering, pid, self.control)?;
+        self.loaded.follow(steering, process, self.control)?;
         process.control = Some(self.control);
         let (calls, mut writes) = (self.calls(changed.end), changed.writes);
         writes.push((calls.start, calls.bytes()));
