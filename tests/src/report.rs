@@ -77,6 +77,12 @@ pub struct Test {
     pub name: String,
     /// How it ended.
     pub outcome: String,
+    /// How its process was made: `fork` or `exec`.
+    #[serde(default)]
+    pub spawn: Option<String>,
+    /// Why it was not forked, where it was to be.
+    #[serde(default)]
+    pub spawn_reason: Option<String>,
     /// What its memory came to.
     pub verdict: String,
     /// Whether the verdict matters for the exit code.

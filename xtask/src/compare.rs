@@ -13,7 +13,7 @@ use crate::bench::{CRATES, build_tool, clean, unpack};
 use crate::command::cargo;
 
 /// Crates besides those of the benchmark, whose packages bring their tests along.
-const MORE: [(&str, &str); 3] = [("bytes", "1.12.2"), ("semver", "1.0.28"), ("tempfile", "3.27.0")];
+const MORE: [(&str, &str); 2] = [("semver", "1.0.28"), ("tempfile", "3.27.0")];
 
 /// When a test is ended, in seconds; the crates' own take less.
 const TIME_LIMIT: u32 = 60;
@@ -28,14 +28,8 @@ type Ends = BTreeMap<String, &'static str>;
 pub fn run(folders: &[PathBuf]) -> Result<()> {
     let tool = build_tool()?;
     let temporary = tempfile::tempdir()?;
-    let mut all = folders.to_vec();
-    if all.is_empty() {
-        for (name, version) in CRATES.into_iter().chain(MORE) {
-            all.push(unpack(name, version, temporary.path())?);
-        }
-    }
     let mut differences = 0;
-    for folder in &all {
+    for folder in &folders_or_crates(folders, temporary.path())? {
         let (nextest, (leakcheck, leaking)) =
             (by_nextest(folder, temporary.path())?, by_leakcheck(&tool, folder, temporary.path())?);
         let name = folder.file_name().unwrap_or(folder.as_os_str()).display();
@@ -53,6 +47,17 @@ pub fn run(folders: &[PathBuf]) -> Result<()> {
         0 => Ok(()),
         number => Err(format!("{number} tests end in another way than under nextest").into()),
     }
+}
+
+/// The folders, or those of crates of cargo's registry if there are none; `temporary` is for their sources.
+///
+/// # Errors
+/// Cargo cannot get one.
+pub fn folders_or_crates(folders: &[PathBuf], temporary: &Path) -> Result<Vec<PathBuf>> {
+    if !folders.is_empty() {
+        return Ok(folders.to_vec());
+    }
+    CRATES.into_iter().chain(MORE).map(|(name, version)| unpack(name, version, temporary)).collect()
 }
 
 fn sums(ends: &Ends) -> String {

@@ -1,5 +1,5 @@
 //! What maintainers run by `cargo xtask`: the committed eBPF object, the checks of the continuous
-//! integration, the benchmark, the comparison with nextest.
+//! integration, the benchmark, the comparisons with nextest and of ways to make processes.
 
 pub mod bench;
 pub mod bpf;
@@ -7,6 +7,7 @@ pub mod ci;
 pub mod command;
 pub mod compare;
 pub mod provenance;
+pub mod ways;
 
 use std::path::Path;
 

@@ -28,7 +28,15 @@ enum Task {
     },
     /// Compare how tests end under cargo nextest and under cargo leakcheck
     Compare {
-        /// Packages or workspaces; six crates of cargo's registry if there are none
+        /// Packages or workspaces; seven crates of cargo's registry if there are none
+        folders: Vec<PathBuf>,
+    },
+    /// Compare what tests leave behind when they are started and when they are forked; needs root
+    Ways {
+        /// How often, in each way, one at a time and eight
+        #[arg(long, default_value_t = 20)]
+        rounds: usize,
+        /// As for `compare`
         folders: Vec<PathBuf>,
     },
 }
@@ -40,6 +48,7 @@ fn main() -> ExitCode {
         Task::Ci => xtask::ci::run(),
         Task::Bench { repeats, part } => xtask::bench::run(repeats, part),
         Task::Compare { folders } => xtask::compare::run(&folders),
+        Task::Ways { rounds, folders } => xtask::ways::run(&folders, rounds),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

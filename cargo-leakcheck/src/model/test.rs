@@ -2,7 +2,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Budget, Iterations, MAX_ITERATIONS, RecordedBy, TestBinary, WARMUP};
+use super::{Budget, Iterations, MAX_ITERATIONS, RecordedBy, Spawned, TestBinary, WARMUP};
 use crate::options::{JudgeOptions, Policy, TraceOptions};
 
 /// How much time a second run has at least.
@@ -185,6 +185,8 @@ pub struct Ran<T> {
     pub output: Output,
     /// Who has recorded it; none where its binary cannot be traced.
     pub recorded_by: Option<RecordedBy>,
+    /// How its process was made; none where no report says so.
+    pub spawned: Option<Spawned>,
     /// The allocators of its program, by name; those of libraries that it opens later are not among them.
     pub allocators: Vec<String>,
     /// What is known of its memory.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::{Format, Run, Summary, View, targets};
 use crate::model::{
     Attempts, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, LeftFiles, Measure, NotChecked,
-    Outcome, Owner, RecordedBy, Scope, Verdict,
+    Outcome, Owner, RecordedBy, Scope, Spawned, Verdict,
 };
 use crate::symbolize::site;
 use kernel::Kernel;
@@ -112,6 +112,9 @@ pub(super) struct Test<'a> {
     recorder: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     recorder_reason: Option<&'a str>,
+    spawn: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spawn_reason: Option<&'a str>,
     allocators: &'a [String],
     budget: Limits<'a>,
     definitely_lost: Measure,
@@ -188,7 +191,7 @@ pub(super) fn test<'a>(checked: &'a CheckedTest, view: &'a View) -> Test<'a> {
 
 /// The test with other findings than its own.
 pub(super) fn test_with<'a>(checked: &'a CheckedTest, view: &'a View, findings: Vec<Found<'a>>) -> Test<'a> {
-    let CheckedTest { test, outcome, duration, output, recorded_by, allocators, memory } = checked;
+    let CheckedTest { test, outcome, duration, output, recorded_by, spawned, allocators, memory } = checked;
     let (exit_code, signal) = match outcome {
         Outcome::Passed => (Some(0), None),
         Outcome::Failed { code } => (Some(*code), None),
@@ -225,6 +228,8 @@ pub(super) fn test_with<'a>(checked: &'a CheckedTest, view: &'a View, findings: 
         duration_ns: nanoseconds(*duration),
         recorder: recorded_by.as_ref().map(RecordedBy::name),
         recorder_reason: recorded_by.as_ref().and_then(RecordedBy::because),
+        spawn: spawned.as_ref().map(Spawned::name),
+        spawn_reason: spawned.as_ref().and_then(Spawned::because),
         allocators,
         budget: Limits::of(&test.budget),
         definitely_lost: memory.totals.definitely_lost,

@@ -109,6 +109,7 @@ fn unfinished(test: &PlannedTest) -> CheckedTest {
         duration: Duration::ZERO,
         output: Output::default(),
         recorded_by: None,
+        spawned: None,
         allocators: Vec::new(),
         memory,
     }

@@ -8,7 +8,8 @@ use crate::error::Exit;
 use crate::model::{Acceptance, OwnCode};
 use crate::model::{
     Budget, CheckedTest, Finding, FindingKind, Frame, Grown, Growth, Judged, Left, Measure, Outcome, Output,
-    PlannedTest, RecordedBy, Stdio, Steered, TargetKind, TestBinary, TestName, Totals, Verdict, Window,
+    PlannedTest, RecordedBy, Spawned, Stdio, Steered, TargetKind, TestBinary, TestName, Totals, Verdict,
+    Window,
 };
 use crate::model::{Covered, NotChecked, Target};
 use crate::options::{Count, Recorder};
@@ -47,6 +48,7 @@ pub fn test(name: &str, outcome: Outcome, verdict: Verdict) -> CheckedTest {
         duration: Duration::from_millis(12),
         output: Output::default(),
         recorded_by: Some(RecordedBy::Uprobe { because: None }),
+        spawned: Some(Spawned::Started { because: None }),
         allocators: vec!["glibc".into()],
         memory: Judged {
             findings: Vec::new(),

@@ -71,7 +71,8 @@ fn examine(
     progress: &Progress,
 ) -> CheckedTest {
     let second = traced.second;
-    let Ran { mut test, outcome, duration, output, recorded_by, allocators, mut memory } = traced.ran;
+    let Ran { mut test, outcome, duration, output, recorded_by, spawned, allocators, mut memory } =
+        traced.ran;
     test.should_panic |= is_should_panic(&test, &output.stdout);
     let files = memory.files.take();
     let Seen { mut findings, mut left, mut heap, mut losses } =
@@ -114,7 +115,7 @@ fn examine(
     let seen = Seen { findings, left, heap, losses };
     let memory = judge::judge(&test.budget, &outcome, panics, seen, &how, &accepted);
     let memory = Judged { files, ..memory };
-    Ran { test, outcome, duration, output, recorded_by, allocators, memory }
+    Ran { test, outcome, duration, output, recorded_by, spawned, allocators, memory }
 }
 
 /// What is known of one process.

@@ -117,7 +117,16 @@ pub mod tests {
             interrupted: false,
             children: Vec::new(),
             second: None,
-            ran: Ran { test, outcome, duration, output, recorded_by, allocators: Vec::new(), memory },
+            ran: Ran {
+                test,
+                outcome,
+                duration,
+                output,
+                recorded_by,
+                spawned: None,
+                allocators: Vec::new(),
+                memory,
+            },
         }
     }
 

@@ -124,7 +124,7 @@ impl Code {
         NAMES.into_iter().find(|name| self.imports(name))
     }
 
-    fn imports(&self, name: &str) -> bool {
+    pub(super) fn imports(&self, name: &str) -> bool {
         self.imports.iter().any(|import| import == name)
     }
 

@@ -99,7 +99,7 @@ impl Prepared {
         window: Window,
         can_probe: bool,
     ) -> Result<Coverage> {
-        let Executable { body, named, rust, log, symbolizer, module, .. } = executable;
+        let Executable { body, named, rust, log, unforkable, symbolizer, module, .. } = executable;
         let sites = if window == Window::TestBody { body } else { Vec::new() };
         let no_body = window == Window::TestBody && sites.is_empty();
         let no_body = no_body.then(|| "libtest's symbols are missing; do not strip test binaries".to_owned());
@@ -176,6 +176,7 @@ impl Prepared {
             layers: heap == Heap::Other,
             span: None,
             log,
+            unforkable,
             symbolizer: Arc::new(symbolizer),
         }))
     }
@@ -250,6 +251,7 @@ impl Prepared {
             layers: true,
             span: code.libc_span(),
             log: code.log_behind_entry(),
+            unforkable: None,
             symbolizer: Arc::new(code.symbolizer()),
         })
     }

@@ -30,6 +30,8 @@ pub struct Executable {
     pub rust: (Option<Allocator>, Option<String>),
     /// Where the log of the crate `leakcheck` is, as in [`Libraries::log`](super::libraries::Libraries::log).
     pub log: Option<u64>,
+    /// Why nothing is to be forked from a process of it.
+    pub unforkable: Option<&'static str>,
     /// Where std's symbolizer is.
     pub symbolizer: Symbolizer,
     /// It as a module.
@@ -73,6 +75,7 @@ fn one(binary: &TestBinary, for_ledger: bool) -> Result<Inspected> {
         rust: cover::rust_of(&code, named.is_empty()),
         named,
         log: code.log_behind_entry(),
+        unforkable: code.unforkable(),
         symbolizer: code.symbolizer(),
         module: Looked::at(&binary.path, &code, for_ledger),
     }))

@@ -74,6 +74,8 @@ pub struct Libraries {
     pub span: Option<(u64, u64)>,
     /// How far the log of the crate `leakcheck` is behind the program's entry point (wrapping), where it has one.
     pub log: Option<u64>,
+    /// Why nothing is to be forked from a process of it, as far as the program's functions say.
+    pub unforkable: Option<&'static str>,
     /// Where std's symbolizer is in the program.
     pub symbolizer: Arc<Symbolizer>,
 }

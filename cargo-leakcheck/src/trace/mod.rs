@@ -39,6 +39,7 @@ mod process;
 mod reused;
 mod rows;
 mod running;
+mod runtimes;
 mod sees;
 mod sites;
 mod sizes;

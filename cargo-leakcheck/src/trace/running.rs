@@ -17,7 +17,7 @@ use super::template::Template;
 use super::temporary::Temporary;
 use super::{Child, Traced};
 use crate::error::{Error, Result};
-use crate::model::{Outcome, Output, PlannedTest, Ran, RecordedBy, Stdio};
+use crate::model::{Outcome, Output, PlannedTest, Ran, RecordedBy, Spawned, Stdio};
 use crate::snapshot::Snapshot;
 use crate::sys::{Held, Program, Spawner};
 
@@ -41,6 +41,7 @@ pub struct Running {
     ended: Option<(Outcome, Duration)>,
     test: PlannedTest,
     recorded_by: Option<RecordedBy>,
+    spawned: Spawned,
     allocators: Vec<String>,
     temporary: Option<Temporary>,
     snapshot: Snapshot,
@@ -105,13 +106,14 @@ impl Launch {
         })
     }
 
-    /// Starts its process, which is held before its program.
+    /// Starts its process, which is held before its program; `because` says why it is not forked, where that was tried.
     ///
     /// # Errors
     /// The system has no room for another process or pipe.
     pub fn spawn(
         mut self,
         turn: Turn,
+        because: Option<String>,
         prepared: &Prepared,
         steering: &Steering,
         spawner: &Spawner,
@@ -128,7 +130,7 @@ impl Launch {
                 extra: ledger.map(|_| (steering.window(), &WINDOW_FDS[..])),
             })
             .map_err(|source| starting(test, source))?;
-        Ok(self.begin(turn, held, prepared, steering))
+        Ok(self.begin(turn, held, Spawned::Started { because }, prepared, steering))
     }
 
     /// Starts a template that its process can be forked from, and others of its binary whose last arguments have at most so
@@ -158,7 +160,7 @@ impl Launch {
             environment: self.environment.clone(),
             directory: string(test.binary.directory.as_str()),
             stdio,
-            private_ipc: false,
+            private_ipc: self.private_ipc,
             extra: ledger.map(|_| (steering.window(), &WINDOW_FDS[..])),
         });
         let held = held.map_err(failed)?;
@@ -172,6 +174,7 @@ impl Launch {
         self,
         turn: Turn,
         held: Held,
+        spawned: Spawned,
         prepared: &Prepared,
         steering: &Steering,
     ) -> (Running, Process) {
@@ -191,6 +194,7 @@ impl Launch {
             kept_waiting: Duration::ZERO,
             ended: None,
             recorded_by: coverage.as_ref().ok().map(|libraries| libraries.recorded_by.clone()),
+            spawned,
             allocators: coverage.as_ref().map(|libraries| libraries.names.clone()).unwrap_or_default(),
             test,
             temporary: self.temporary,
@@ -241,7 +245,8 @@ impl Running {
         let output = Output { stdout, stderr, dropped_bytes: lost_out + lost_err };
         let memory = Snapshot { files: self.temporary.map(Temporary::clear), ..self.snapshot };
         let (test, recorded_by, allocators) = (self.test, self.recorded_by, self.allocators);
-        let ran = Ran { test, outcome, duration, output, recorded_by, allocators, memory };
+        let spawned = Some(self.spawned);
+        let ran = Ran { test, outcome, duration, output, recorded_by, spawned, allocators, memory };
         Traced { number: self.number, interrupted, ran, children: self.children, second: None }
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
-use leakcheck_tests::report::Report;
+use leakcheck_tests::report::{Report, Test};
 use leakcheck_tests::tool::{Run, Workshop};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -117,6 +117,7 @@ fn blank(value: &mut Value) {
                         "description",
                         "process",
                         "name_of_thread",
+                        "spawn",
                     ]
                     .contains(&key.as_str());
                 if varies && !value.is_object() && !value.is_array() {
@@ -143,6 +144,10 @@ fn obstacles(workshop: &Workshop) -> Outcome {
         ("locked", Some("it has memory that its children do not get as it is")),
         ("timer", Some("it has made a timer")),
         ("writes", Some("it writes something before main")),
+        ("semaphore", Some("it has made an IPC object")),
+        ("pending", Some("it has a signal that is pending")),
+        ("death", Some("it has asked for a signal at its parent's end, or for orphans")),
+        ("orphans", Some("it has asked for a signal at its parent's end, or for orphans")),
     ] {
         let desk = Desk::new(workshop, "alike")?;
         let variables = [("LD_PRELOAD".into(), library.to_string()), ("OBSTACLE".into(), what.into())];
@@ -155,7 +160,14 @@ fn obstacles(workshop: &Workshop) -> Outcome {
             Some(reason) => run.stderr.contains(&format!("{STARTED}{reason}")),
             None => !run.stderr.contains(STARTED),
         };
-        if !said || report.tests.len() != 2 || report.tests.iter().any(|test| test.outcome != "passed") {
+        // Each test says it, too.
+        let spawned = |test: &Test| match (reason, &test.spawn_reason) {
+            (Some(reason), Some(said)) => test.spawn.as_deref() == Some("exec") && said.starts_with(reason),
+            (None, None) => test.spawn.as_deref() == Some("fork"),
+            _ => false,
+        };
+        let is_right = |test: &Test| test.outcome == "passed" && spawned(test);
+        if !said || report.tests.len() != 2 || !report.tests.iter().all(is_right) {
             return Err(format!("{what}: {}", run.describe()));
         }
     }

@@ -3,21 +3,37 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::suite::{self, LEAKCHECK, NEXTEST};
+use super::suite::{self, FORK, LEAKCHECK, NEXTEST};
 use super::table::Table;
 use crate::Result;
 use crate::command::{capture, cargo};
 
 /// The crates, and the versions of them that are measured.
-pub const CRATES: [(&str, &str); 3] =
-    [("indexmap", "2.14.2"), ("petgraph", "0.8.3"), ("serde_json", "1.0.154")];
+pub const CRATES: [(&str, &str); 5] = [
+    ("indexmap", "2.14.2"),
+    ("petgraph", "0.8.3"),
+    ("serde_json", "1.0.154"),
+    ("winnow", "1.0.5"),
+    ("bytes", "1.12.2"),
+];
 
 /// Measures all of them; `folder` is for their sources.
 pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Vec<Table>> {
     let tables = CRATES.into_iter().map(|(name, version)| {
         let root = unpack(name, version, folder)?;
         let title = format!("A whole run of the tests of {name} {version}");
-        Ok(suite::compare(tool, &root, title, repeats)?.bar(LEAKCHECK, NEXTEST, 1.3))
+        // Two of the thousand tests of bytes take seconds each: a whole run shows these, and not what a short test costs.
+        let short: &[&str] = match name {
+            "bytes" => &["--skip", "advance_bytes_mut_remaining_capacity", "--skip", "stress"],
+            _ => &[],
+        };
+        let table = suite::compare(tool, &root, title, short, repeats)?.bar(LEAKCHECK, NEXTEST, 1.3);
+        Ok(match name {
+            // Too few tests for what starting a run takes to be little.
+            "serde_json" => table,
+            "bytes" => table.bar(FORK, NEXTEST, 0.6),
+            _ => table.bar(FORK, NEXTEST, 0.8),
+        })
     });
     tables.collect()
 }

@@ -61,7 +61,7 @@ pub fn run(repeats: usize, only: Option<Part>) -> Result<()> {
         let tables = match part {
             Part::Pairs => vec![pairs::measure(&tool, folder.path(), repeats)?],
             Part::Threads => vec![threads::measure(&tool, folder.path(), repeats)?],
-            Part::Suite => vec![suite::measure(&tool, folder.path(), repeats)?],
+            Part::Suite => suite::measure(&tool, folder.path(), repeats)?,
             Part::Crates => crates::measure(&tool, folder.path(), repeats)?,
             Part::Exit => exit::measure(&tool, folder.path(), repeats)?,
             Part::Descriptors => descriptors::measure(&tool, folder.path(), repeats)?,

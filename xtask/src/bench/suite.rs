@@ -1,8 +1,8 @@
 //! Time of a whole run of 500 trivial tests, everything built before.
 
 use std::path::Path;
-use std::process::Command;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::table::{Row, Table};
 use crate::Result;
@@ -12,21 +12,67 @@ const TESTS: usize = 500;
 /// Names of the rows.
 pub const NEXTEST: &str = "cargo nextest run";
 pub const LEAKCHECK: &str = "cargo leakcheck";
-const FORK: &str = "cargo leakcheck --spawn fork";
+pub const FORK: &str = "cargo leakcheck --spawn fork";
 
 /// Measures all; `folder` is for the generated crate.
-pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Table> {
+pub fn measure(tool: &Path, folder: &Path, repeats: usize) -> Result<Vec<Table>> {
     let root = folder.join("trivial");
     generate(&root)?;
     let title = format!("A whole run of {TESTS} trivial tests");
-    Ok(compare(tool, &root, title, repeats)?.bar(LEAKCHECK, NEXTEST, 1.0).bar(FORK, NEXTEST, 0.5))
+    let whole =
+        compare(tool, &root, title, &[], repeats)?.bar(LEAKCHECK, NEXTEST, 1.0).bar(FORK, NEXTEST, 0.5);
+    Ok(vec![whole, processor(tool, &root, repeats)?])
 }
 
-/// Measures them in a folder.
-pub fn compare(tool: &Path, root: &Path, title: String, repeats: usize) -> Result<Table> {
+/// What the tool itself takes of a processor for a test, beside what a run takes in any case.
+fn processor(tool: &Path, root: &Path, repeats: usize) -> Result<Table> {
+    const LIMIT: &str = "(as much as it may take)";
+    let a_test = |way: &str| -> Result<f64> {
+        let [all, one] = [&[][..], &["--", "--exact", "t0"]].map(|tests: &[&str]| {
+            let mut command = Command::new(tool);
+            command.args(["leakcheck", "--spawn", way]).args(tests).current_dir(root);
+            own_time(clean(&mut command))
+        });
+        Ok((all? - one?) / (TESTS - 1) as f64)
+    };
+    let rows = [
+        Row { name: LIMIT, measure: Box::new(|| Ok(0.3)), required: true },
+        Row { name: LEAKCHECK, measure: Box::new(|| a_test("exec")), required: true },
+        Row { name: FORK, measure: Box::new(|| a_test("fork")), required: true },
+    ];
+    let title = "The tool's own time on processors for a trivial test".to_owned();
+    Ok(Table::measure(title, "ms", &rows, repeats)?.bar(FORK, LIMIT, 1.0))
+}
+
+/// The time that a process has been on processors for itself, in milliseconds: what the kernel says of it when it has ended
+/// and nobody has waited for it (proc(5), `stat`; the times of its children are others).
+fn own_time(command: &mut Command) -> Result<f64> {
+    // Clock ticks, 100 a second for programs whatever the kernel counts in.
+    const TICK: f64 = 10.0;
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let time = loop {
+        let text = fs_err::read_to_string(format!("/proc/{}/stat", child.id()))?;
+        // The name is in brackets, and may have any in it.
+        let (_, fields) = text.rsplit_once(") ").ok_or("no fields")?;
+        let fields: Vec<&str> = fields.split(' ').collect();
+        if fields[0] == "Z" {
+            break TICK * (fields[11].parse::<f64>()? + fields[12].parse::<f64>()?);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    if !child.wait()?.success() {
+        return Err(format!("{command:?} has failed").into());
+    }
+    Ok(time)
+}
+
+/// Measures them in a folder; `tests` is libtest's selection.
+pub fn compare(tool: &Path, root: &Path, title: String, tests: &[&str], repeats: usize) -> Result<Table> {
     let time = |command: &mut Command| -> Result<f64> {
+        // With backtraces, tests that are to panic mostly measure how std reads debug information.
+        clean(command).env_remove("RUST_BACKTRACE").current_dir(root).arg("--").args(tests);
         let start = Instant::now();
-        capture(clean(command).current_dir(root))?;
+        capture(command)?;
         Ok(start.elapsed().as_secs_f64() * 1000.0)
     };
     let nextest = || time(cargo().args(["nextest", "run"]));
@@ -50,7 +96,7 @@ pub fn compare(tool: &Path, root: &Path, title: String, repeats: usize) -> Resul
             }),
             required: false,
         },
-        Row { name: LEAKCHECK, measure: Box::new(|| leakcheck(&[])), required: true },
+        Row { name: LEAKCHECK, measure: Box::new(|| leakcheck(&["--spawn", "exec"])), required: true },
         Row { name: FORK, measure: Box::new(|| leakcheck(&["--spawn", "fork"])), required: true },
     ];
     Table::measure(title, "ms", &rows, repeats)

@@ -5,7 +5,8 @@
 mod listed;
 mod names;
 
-use std::os::fd::AsFd as _;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use leakcheck_common::{ipc, process};
 
@@ -119,6 +120,15 @@ impl Found {
         };
         self.objects.into_iter().map(describe).collect()
     }
+}
+
+/// Whether there is anything in a namespace.
+///
+/// # Errors
+/// It cannot be listed.
+pub fn is_used(namespace: BorrowedFd<'_>) -> io::Result<bool> {
+    let objects = sys::in_ipc_namespace(namespace, || listed::objects(true)).flatten()?;
+    Ok(!objects.is_empty())
 }
 
 /// When the window of a process began. Where that is not known although it did begin, it is a loss.

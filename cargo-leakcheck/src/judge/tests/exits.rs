@@ -44,6 +44,7 @@ pub(in crate::judge) fn checked(outcome: Outcome, verdict: Verdict, counts: bool
         duration,
         output,
         recorded_by: Some(RecordedBy::Ledger),
+        spawned: None,
         allocators: Vec::new(),
         memory,
     }

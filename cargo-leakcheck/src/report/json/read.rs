@@ -19,8 +19,8 @@ use super::accepted::{Row, acceptance};
 use crate::error::Exit;
 use crate::model::{
     Attempts, Budget, CheckedTest, Compared, Finding, FindingKind, Frame, Hit, InCode, Judged, Left,
-    LeftFiles, Measure, NotChecked, Origin, Outcome, Output, Owner, PlannedTest, RecordedBy, Scope, Stdio,
-    Steered, TestBinary, TestName, Totals, Verdict, Window, target_of_id,
+    LeftFiles, Measure, NotChecked, Origin, Outcome, Output, Owner, PlannedTest, RecordedBy, Scope, Spawned,
+    Stdio, Steered, TestBinary, TestName, Totals, Verdict, Window, target_of_id,
 };
 use crate::options::Recorder;
 use crate::report::Run;
@@ -114,6 +114,8 @@ struct Test {
     duration_ns: u64,
     recorder: Option<String>,
     recorder_reason: Option<String>,
+    spawn: Option<String>,
+    spawn_reason: Option<String>,
     allocators: Vec<String>,
     budget: Budget,
     definitely_lost: Measure,
@@ -205,6 +207,12 @@ fn test(read: Test, is_unit: bool) -> Result<CheckedTest, String> {
         Some("uprobe") => Some(RecordedBy::Uprobe { because: read.recorder_reason }),
         Some(word) => return Err(unknown("recorder", word)),
     };
+    let spawned = match read.spawn.as_deref() {
+        None => None,
+        Some("fork") => Some(Spawned::Forked),
+        Some("exec") => Some(Spawned::Started { because: read.spawn_reason }),
+        Some(word) => return Err(unknown("spawn", word)),
+    };
     let (kind, target) = target_of_id(&read.package, &read.binary);
     let binary = TestBinary {
         target: target.to_owned(),
@@ -252,7 +260,7 @@ fn test(read: Test, is_unit: bool) -> Result<CheckedTest, String> {
     let output = Output { stdout: stdout.into(), stderr: stderr.into(), dropped_bytes };
     let duration = Duration::from_nanos(read.duration_ns);
     let allocators = read.allocators;
-    Ok(CheckedTest { test, outcome, duration, output, recorded_by, allocators, memory })
+    Ok(CheckedTest { test, outcome, duration, output, recorded_by, spawned, allocators, memory })
 }
 
 fn finding(read: Found) -> Finding<Vec<Frame>> {

@@ -135,6 +135,7 @@ fn the_document_has_the_public_shape() {
         "package": "a", "binary": "a", "name": "leaks", "outcome": "passed", "exit_code": 0, "verdict": "leaks",
         "reasons": ["4096 B definitely lost in 1 block (budget 0 B)"], "counts": true, "duration_ns": 12_000_000,
         "recorder": "uprobe",
+        "spawn": "exec",
         "allocators": ["glibc"],
         "budget": {"bytes": 0},
         "definitely_lost": {"bytes": 4096, "blocks": 1}, "indirectly_lost": {"bytes": 0, "blocks": 0},
@@ -229,6 +230,23 @@ fn each_test_names_its_recorder() {
     assert_eq!(plain["recorder"], "ledger");
     assert_ne!(plain["recorder_reason"], mixed["recorder_reason"]);
     assert_eq!(document(&[uprobe])["recorder"], "uprobe");
+}
+
+/// How a test's process was made, and why not otherwise, comes back as it was written.
+#[test]
+fn each_test_says_how_its_process_was_made() {
+    let because = Some("it has started a thread".to_owned());
+    let made = [Some(Spawned::Forked), Some(Spawned::Started { because }), None];
+    let tests = made.iter().map(|it| CheckedTest { spawned: it.clone(), ..testing::leaking("leaks") });
+    let bytes = Json.bytes(&testing::run(tests.collect()), &testing::view());
+    let document: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(valid(&document), Ok(()));
+    let of = |test: usize, key: &str| document["tests"][test].get(key).cloned();
+    assert_eq!([0, 1].map(|test| of(test, "spawn")), ["fork", "exec"].map(|way| Some(way.into())));
+    assert_eq!((of(0, "spawn_reason"), of(2, "spawn")), (None, Some(Value::Null)));
+    assert_eq!(of(1, "spawn_reason"), Some("it has started a thread".into()));
+    let read = read(&bytes, "/w".into()).unwrap();
+    assert!(read.tests.iter().map(|test| &test.spawned).eq(&made));
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! What templates report, and the processes that are forked from them until their programs begin.
 
+use std::os::fd::AsFd as _;
+
 use nix::sys::ptrace::{getevent, getregs};
 use nix::sys::signal::kill;
 use nix::unistd::{Pid, setpgid};
 
 use super::start::traced;
 use super::{Follower, end, end_process, leave, proceed};
+use crate::harvest;
+use crate::model::Spawned;
 use crate::sys::{self, Held, Stop};
 use crate::trace::process::{Phase, Process, Thread, Turn};
 use crate::trace::running::Running;
@@ -97,7 +101,9 @@ impl Follower<'_> {
                 }
             }
             (Step::Preparing(preparing), _) => {
-                match preparing.finish(&template.process, registers.rax, &template.inherited) {
+                let used = uses_ipc(&template.held);
+                let finish = || preparing.finish(&template.process, registers.rax, &template.inherited);
+                match used.map_or_else(finish, Err) {
                     Ok(source) => {
                         template.go_on(Step::Ready(Box::new(source)));
                         self.serve(pid);
@@ -131,7 +137,8 @@ impl Follower<'_> {
         let changed = source.change(&launch.arguments, &launch.environment);
         let changed = Box::new(changed.expect("it was tried before"));
         let held = Held::forked(child, launch.private_ipc);
-        let (running, process) = launch.begin(self.turns, held, self.prepared, self.steering);
+        let (running, process) =
+            launch.begin(self.turns, held, Spawned::Forked, self.prepared, self.steering);
         let thread = source.thread(&template.process);
         let log = template.process.log;
         template.forks += 1;
@@ -227,5 +234,16 @@ impl Follower<'_> {
             self.queue.push_front(test.number);
         }
         true
+    }
+}
+
+/// Why nothing is to be forked of a template by what is in the IPC namespace that it was given: what is forked gets another one.
+fn uses_ipc(held: &Held) -> Option<String> {
+    let namespace = held.ipc()?.as_ref().map(|namespace| harvest::is_used(namespace.as_fd()));
+    match namespace {
+        Ok(Ok(false)) => None,
+        Ok(Ok(true)) => Some("it has made an IPC object".into()),
+        Ok(Err(error)) => Some(format!("its IPC objects cannot be listed: {error}")),
+        Err(error) => Some(format!("its IPC namespace cannot be referred to: {error}")),
     }
 }

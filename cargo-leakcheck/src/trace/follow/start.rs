@@ -45,7 +45,9 @@ impl Follower<'_> {
     /// Starts a test's program.
     pub(super) fn spawn(&mut self, launch: Launch) -> Result<()> {
         let (number, is_first) = (launch.number, launch.is_first);
-        let (running, process) = launch.spawn(self.turns, self.prepared, self.steering, &self.spawner)?;
+        let because = self.templates.refusal(&launch.test.binary.path);
+        let (running, process) =
+            launch.spawn(self.turns, because, self.prepared, self.steering, &self.spawner)?;
         let options = traced(running.test().trace(self.options));
         let pid = process.pid;
         let release = |()| {

@@ -14,6 +14,7 @@ use crate::model::{PlannedTest, Stdio, TestBinary, Window};
 use crate::options::{Spawn, TraceOptions};
 use crate::sys;
 use crate::trace::Event;
+use crate::trace::libraries::Libraries;
 use crate::trace::running::Launch;
 use crate::trace::template::{Step, Template};
 
@@ -40,6 +41,8 @@ struct Binary {
     left: usize,
     /// Tests may be forked.
     forks: bool,
+    /// Why not, where they were to be.
+    because: Option<String>,
     /// Bytes of the longest last argument.
     longest: usize,
     template: Option<Pid>,
@@ -64,11 +67,17 @@ impl Templates {
         }
     }
 
-    /// Nothing is to be forked of a binary.
-    fn never(&mut self, path: &Utf8PathBuf) {
+    /// Nothing is to be forked of a binary, for a reason.
+    fn never(&mut self, path: &Utf8PathBuf, because: &str) {
         if let Some(binary) = self.binaries.get_mut(path) {
             binary.forks = false;
+            binary.because = Some(because.to_owned());
         }
+    }
+
+    /// Why nothing is forked of a binary.
+    pub(super) fn refusal(&self, path: &Utf8PathBuf) -> Option<String> {
+        self.binaries.get(path)?.because.clone()
     }
 
     /// How many tests have no process yet that is forked.
@@ -123,7 +132,7 @@ impl Follower<'_> {
             match self.options.spawn {
                 Spawn::Fork => self.refuse(&launch.test.binary.path.clone(), reason),
                 // It is not asked for, and not worth a word.
-                Spawn::Auto | Spawn::Exec => self.templates.never(&launch.test.binary.path),
+                Spawn::Auto | Spawn::Exec => self.templates.never(&launch.test.binary.path, &reason),
             }
             return Ok(Some(launch));
         }
@@ -136,6 +145,7 @@ impl Follower<'_> {
         match coverage {
             Err(_) => Some("it cannot be traced".into()),
             Ok(libraries) if libraries.is_static() => Some("it has no loader".into()),
+            Ok(Libraries { unforkable: Some(reason), .. }) => Some((*reason).into()),
             Ok(_) if self.prepared.ledger(coverage).is_none() => {
                 Some("its recorder is not the ledger".into())
             }
@@ -148,7 +158,7 @@ impl Follower<'_> {
 
     /// Nothing is forked of a binary from now on.
     fn refuse(&mut self, path: &Utf8PathBuf, because: String) {
-        self.templates.never(path);
+        self.templates.never(path, &because);
         self.tell(Event::NotForked { binary: path.clone(), because });
     }
 

@@ -42,10 +42,21 @@ pub fn find(pid: Pid, inherited: &BTreeSet<i32>, sockets: [i32; 2], table: &str)
     if sys::text(&format!("/proc/{pid}/timers")).is_ok_and(|timers| !timers.is_empty()) {
         return Some("it has made a timer".into());
     }
+    match sys::text(&format!("/proc/{pid}/status")) {
+        Ok(text) if has_pending(&text) => return Some("it has a signal that is pending".into()),
+        Ok(_) => {}
+        Err(error) => return failed(error),
+    }
     match sys::text(&format!("/proc/{pid}/smaps")) {
         Ok(text) => of_mappings(&text, table),
         Err(error) => failed(error),
     }
+}
+
+/// Whether a signal waits until it is not blocked any more: `text` is `/proc/PID/status`. Children do not have it.
+fn has_pending(text: &str) -> bool {
+    let masks = text.lines().filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")));
+    masks.map(str::trim).any(|mask| mask.bytes().any(|digit| digit != b'0'))
 }
 
 /// The same of its mappings: `text` is `/proc/PID/smaps`.
@@ -80,6 +91,18 @@ mod tests {
              8000-9000 {access} 00000000 00:00 0 {path}\nSize: 4 kB\nVmFlags: {flags} \n"
         );
         of_mappings(&text, "/t/frames")
+    }
+
+    #[test]
+    fn pending_signals_are_those_of_the_thread_and_of_the_process() {
+        let text = |thread: &str, process: &str| {
+            format!(
+                "Name:\ta\nSigQ:\t1/9\nSigPnd:\t{thread}\nShdPnd:\t{process}\nSigBlk:\t0000000000000200\n"
+            )
+        };
+        let none = "0000000000000000";
+        assert!(!has_pending(&text(none, none)));
+        assert!(has_pending(&text("0000000000000200", none)) && has_pending(&text(none, "8000000000000000")));
     }
 
     #[test]

@@ -29,8 +29,10 @@ const MAP_BRK: usize = 5;
 const MAP_ARGUMENTS_END: usize = 8;
 /// No vector of its own, and no file.
 const MAP_UNCHANGED: u64 = (u32::MAX as u64) << 32;
-/// Where a template's alarms are among what its calls write.
-const ALARMS: usize = 2;
+/// Among what a template's calls write: the signal that it gets when its parent ends, and whether it takes orphans; neither is
+/// its children's. Then its alarms.
+const DEATH: usize = 2;
+const ALARMS: usize = 4;
 /// Room for a control message with three descriptors (`CMSG_SPACE`).
 const MESSAGE: u64 = 32;
 
@@ -112,13 +114,15 @@ impl Preparing {
         if steering.has_looked_up(pid) {
             return Err("it has looked the allocator up".into());
         }
-        // Room for what the calls write: numbers of sockets, where the id of the thread is, and alarms.
+        // Room for what the calls write: numbers of sockets, where the id of the thread is, and what follows it.
         const ALARM: usize = 4;
         let room = ALARMS + 3 * ALARM;
         let mut list = vec![
             (libc::SYS_socketpair, [1, 5 | libc::SOCK_CLOEXEC as u64, 0, 0, 0, 0]),
             (libc::SYS_brk, [0; 6]),
             (libc::SYS_prctl, [libc::PR_GET_TID_ADDRESS as u64, 0, 0, 0, 0, 0]),
+            (libc::SYS_prctl, [libc::PR_GET_PDEATHSIG as u64, 0, 0, 0, 0, 0]),
+            (libc::SYS_prctl, [libc::PR_GET_CHILD_SUBREAPER as u64, 0, 0, 0, 0, 0]),
         ];
         let alarms = [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL, libc::ITIMER_PROF];
         list.extend(alarms.map(|alarm| (libc::SYS_getitimer, [alarm as u64, 0, 0, 0, 0, 0])));
@@ -126,7 +130,8 @@ impl Preparing {
         let at = |word: usize| start + word as u64 * 8;
         list[0].1[3] = at(0);
         list[2].1[1] = at(1);
-        (0..3).for_each(|alarm| list[3 + alarm].1[1] = at(ALARMS + alarm * ALARM));
+        (0..2).for_each(|word| list[3 + word].1[1] = at(DEATH + word));
+        (0..3).for_each(|alarm| list[5 + alarm].1[1] = at(ALARMS + alarm * ALARM));
         let calls = Calls::new(&registers, &list, room);
         if !write_all(pid, &[(calls.start, &calls.bytes())]) {
             return Err("its stack cannot be written".into());
@@ -151,6 +156,9 @@ impl Preparing {
         let room = calls.words.len() - calls.count * call::WORDS;
         if written[ALARMS..room].iter().any(|word| *word != 0) {
             return Err("it has set an alarm".into());
+        }
+        if written[DEATH..ALARMS].iter().any(|word| *word != 0) {
+            return Err("it has asked for a signal at its parent's end, or for orphans (prctl)".into());
         }
         let state = words(&read(pid, control, (control::WINDOW + 1) * 8));
         if state != [leakcheck_preload::layout::VERSION, 1] {
