@@ -181,7 +181,8 @@ pub fn list(ctx: *mut Listed) -> Option<()> {
     }
     // SAFETY: the context is the one this program was called with.
     let task = unsafe { bpf_probe_read_kernel((&raw const (*ctx).task).cast::<u64>()) }.ok()?;
-    let namespace = pointer(task, places[places::NAMESPACES]).and_then(|all| pointer(all, places[places::IPC]));
+    let namespace =
+        pointer(task, places[places::NAMESPACES]).and_then(|all| pointer(all, places[places::IPC]));
     entry[listed::NAMESPACE] = namespace.unwrap_or(0);
     entry[listed::HAS_OBJECTS] = u64::from(has_objects(entry[listed::NAMESPACE], places));
     // If there is no room, the kernel calls once more with a larger one.
