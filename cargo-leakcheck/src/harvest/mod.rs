@@ -28,7 +28,7 @@ mod totals;
 pub use at_peak::begin;
 pub use descriptor::DESCRIPTOR;
 pub use growth::alive;
-pub use ipc::is_used;
+pub use ipc::has_ipc;
 pub use left::{end_children, is_settled};
 pub use proc::{is_executing, is_thread_of, is_zombie, mapping, mappings, parent_of, process_of, threads_of};
 

@@ -160,6 +160,7 @@ impl Launch {
             environment: self.environment.clone(),
             directory: string(test.binary.directory.as_str()),
             stdio,
+            // What constructors make is not left to everybody.
             private_ipc: self.private_ipc,
             extra: ledger.map(|_| (steering.window(), &WINDOW_FDS[..])),
         });

@@ -6,7 +6,7 @@ mod listed;
 mod names;
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use leakcheck_common::{ipc, process};
 
@@ -42,6 +42,15 @@ pub struct Found {
     calls: Vec<IpcCall>,
     /// There are some whose calls a second run may show.
     pub is_unexplained: bool,
+}
+
+/// Whether there is anything in an IPC namespace.
+///
+/// # Errors
+/// It cannot be listed.
+pub fn has_ipc(namespace: &OwnedFd) -> io::Result<bool> {
+    let listed = sys::in_ipc_namespace(namespace.as_fd(), || listed::objects(true)).flatten();
+    listed.map(|objects| !objects.is_empty())
 }
 
 impl Found {

@@ -100,17 +100,13 @@ impl Follower<'_> {
                     None => proceed(pid, if handled { 0 } else { libc::SIGTRAP }),
                 }
             }
-            (Step::Preparing(preparing), _) => {
-                let used = uses_ipc(&template.held);
-                let finish = || preparing.finish(&template.process, registers.rax, &template.inherited);
-                match used.map_or_else(finish, Err) {
-                    Ok(source) => {
-                        template.go_on(Step::Ready(Box::new(source)));
-                        self.serve(pid);
-                    }
-                    Err(reason) => self.give_up(pid, reason),
+            (Step::Preparing(preparing), _) => match preparing.finish(template, registers.rax) {
+                Ok(source) => {
+                    template.go_on(Step::Ready(Box::new(source)));
+                    self.serve(pid);
                 }
-            }
+                Err(reason) => self.give_up(pid, reason),
+            },
             (Step::Forking(_, launch), _) => {
                 template.waiting.push_front(*launch);
                 let errno = nix::errno::Errno::from_raw(-(registers.rax as i64) as i32);

@@ -5,7 +5,7 @@ mod obstacles;
 mod source;
 mod stack;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
@@ -15,7 +15,7 @@ use super::process::Process;
 use super::running::Launch;
 use crate::sys::Held;
 
-pub use obstacles::descriptors;
+pub use obstacles::{Open, descriptors};
 pub use source::{Preparing, Source};
 pub use stack::Changed;
 
@@ -39,7 +39,7 @@ pub struct Template {
     /// Lets it start.
     pub held: Held,
     /// The descriptors that it has had from its start on.
-    pub inherited: BTreeSet<i32>,
+    pub inherited: Open,
     /// Standard output and error.
     streams: [Capture; 2],
 }
@@ -70,7 +70,7 @@ impl Template {
         first: Launch,
     ) -> Self {
         let (step, since, waiting) = (Step::Loading, Instant::now(), VecDeque::from([first]));
-        Self { binary, process, step, since, waiting, forks: 0, held, inherited: BTreeSet::new(), streams }
+        Self { binary, process, step, since, waiting, forks: 0, held, inherited: Open::new(), streams }
     }
 
     /// When it will have taken too long; none where it waits for us.

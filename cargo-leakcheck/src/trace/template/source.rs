@@ -1,6 +1,5 @@
 //! How a template is prepared, and how what is forked from it begins.
 
-use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use nix::sys::ptrace::setregs;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use nix::unistd::Pid;
 
+use super::Template;
 use super::obstacles;
 use super::stack::{Changed, Initial};
 use crate::sys;
@@ -29,10 +29,14 @@ const MAP_BRK: usize = 5;
 const MAP_ARGUMENTS_END: usize = 8;
 /// No vector of its own, and no file.
 const MAP_UNCHANGED: u64 = (u32::MAX as u64) << 32;
-/// Among what a template's calls write: the signal that it gets when its parent ends, and whether it takes orphans; neither is
-/// its children's. Then its alarms.
-const DEATH: usize = 2;
-const ALARMS: usize = 4;
+/// Where a template's alarms are among what its calls write, of four words each, and behind them what else it may have asked for.
+const ALARMS: usize = 2;
+const ASKED: usize = ALARMS + 3 * 4;
+/// What that is, and why nothing is forked then: a fork does not have it.
+const ASKS: [(libc::c_int, &str); 2] = [
+    (libc::PR_GET_PDEATHSIG, "it wants a signal when its parent ends"),
+    (libc::PR_GET_CHILD_SUBREAPER, "it takes orphans as its children"),
+];
 /// Room for a control message with three descriptors (`CMSG_SPACE`).
 const MESSAGE: u64 = 32;
 
@@ -114,10 +118,10 @@ impl Preparing {
         if steering.has_looked_up(pid) {
             return Err("it has looked the allocator up".into());
         }
-        // Room for what the calls write: numbers of sockets, where the id of the thread is, and what follows it.
-        const ALARM: usize = 4;
-        let room = ALARMS + 3 * ALARM;
+        // Room for what the calls write: numbers of sockets, where the id of the thread is, and the above.
+        let room = ASKED + ASKS.len();
         let mut list = vec![
+            (libc::SYS_sched_getscheduler, [0; 6]),
             (libc::SYS_socketpair, [1, 5 | libc::SOCK_CLOEXEC as u64, 0, 0, 0, 0]),
             (libc::SYS_brk, [0; 6]),
             (libc::SYS_prctl, [libc::PR_GET_TID_ADDRESS as u64, 0, 0, 0, 0, 0]),
@@ -126,12 +130,12 @@ impl Preparing {
         ];
         let alarms = [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL, libc::ITIMER_PROF];
         list.extend(alarms.map(|alarm| (libc::SYS_getitimer, [alarm as u64, 0, 0, 0, 0, 0])));
+        list.extend(ASKS.map(|(option, _)| (libc::SYS_prctl, [option as u64, 0, 0, 0, 0, 0])));
         let start = Calls::new(&registers, &list, room).start;
         let at = |word: usize| start + word as u64 * 8;
-        list[0].1[3] = at(0);
-        list[2].1[1] = at(1);
-        (0..2).for_each(|word| list[3 + word].1[1] = at(DEATH + word));
-        (0..3).for_each(|alarm| list[5 + alarm].1[1] = at(ALARMS + alarm * ALARM));
+        list[1].1[3] = at(0);
+        let written = [1].into_iter().chain((ALARMS..ASKED).step_by(4)).chain(ASKED..room);
+        list[3..].iter_mut().zip(written).for_each(|((_, arguments), word)| arguments[1] = at(word));
         let calls = Calls::new(&registers, &list, room);
         if !write_all(pid, &[(calls.start, &calls.bytes())]) {
             return Err("its stack cannot be written".into());
@@ -146,7 +150,8 @@ impl Preparing {
     ///
     /// # Errors
     /// Why nothing is to be forked from it.
-    pub fn finish(self, process: &Process, result: u64, inherited: &BTreeSet<i32>) -> Result<Source, String> {
+    pub fn finish(self, template: &Template, result: u64) -> Result<Source, String> {
+        let process = &template.process;
         let pid = process.pid;
         let Self { entry, registers, loaded, control, forks, calls } = self;
         let written = words(&read(pid, calls.start, calls.words.len() * 8));
@@ -154,11 +159,15 @@ impl Preparing {
             return Err("the kernel refuses a system call".into());
         }
         let room = calls.words.len() - calls.count * call::WORDS;
-        if written[ALARMS..room].iter().any(|word| *word != 0) {
+        if written[ALARMS..ASKED].iter().any(|word| *word != 0) {
             return Err("it has set an alarm".into());
         }
-        if written[DEATH..ALARMS].iter().any(|word| *word != 0) {
-            return Err("it has asked for a signal at its parent's end, or for orphans (prctl)".into());
+        if let Some((_, (_, reason))) = written[ASKED..room].iter().zip(ASKS).find(|(word, _)| **word != 0) {
+            return Err(reason.into());
+        }
+        let returned = |number: usize| written[room + number * call::WORDS + call::RESULT];
+        if returned(0) & libc::SCHED_RESET_ON_FORK as u64 != 0 {
+            return Err("its children do not get its priority".into());
         }
         let state = words(&read(pid, control, (control::WINDOW + 1) * 8));
         if state != [leakcheck_preload::layout::VERSION, 1] {
@@ -167,7 +176,7 @@ impl Preparing {
         let (own, theirs) = (written[0] as u32, (written[0] >> 32) as u32);
         let sockets = [own, theirs].map(u32::cast_signed);
         let table = process.ledger.as_deref().map_or("", |ledger| ledger.table_path().as_str());
-        if let Some(reason) = obstacles::find(pid, inherited, sockets, table) {
+        if let Some(reason) = obstacles::find(&template.held, &template.inherited, sockets, table) {
             return Err(reason);
         }
         let owner = sys::Owner::of(pid).map_err(|errno| format!("it cannot be referred to: {errno}"))?;
@@ -181,7 +190,7 @@ impl Preparing {
         let stack = read(pid, registers.rsp, LARGEST_STACK);
         let initial = Initial::parse(registers.rsp, &stack).ok_or("its arguments cannot be read")?;
         let mut map = map(pid).ok_or("it is not known where its arguments are")?;
-        map[MAP_BRK] = written[room + call::WORDS + call::RESULT];
+        map[MAP_BRK] = returned(2);
         let numbers = [own, theirs].map(u64::from);
         Ok(Source {
             entry,
