@@ -20,6 +20,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("spawn::processes_are_alike", processes_are_alike),
     ("spawn::findings_are_the_same", findings_are_the_same),
     ("spawn::obstacles", obstacles),
+    ("spawn::memory_is_shared", memory_is_shared),
     ("spawn::uprobe_recorder", uprobe_recorder),
     ("spawn::processes_are_killed", processes_are_killed),
     ("spawn::tool_is_killed", tool_is_killed),
@@ -172,11 +173,44 @@ fn obstacles(workshop: &Workshop) -> Outcome {
         };
         // Where children get another namespace, no thread can be started.
         let end = if what == "namespace" { "failed" } else { "passed" };
-        if !said || report.tests.len() != 2 || report.tests.iter().any(|test| test.outcome != end) {
+        // Each test says it, too.
+        let spawned = |test: &Test| match (reason, &test.spawn_reason) {
+            (Some(reason), Some(said)) => test.spawn.as_deref() == Some("exec") && said.starts_with(reason),
+            (None, None) => test.spawn.as_deref() == Some("fork"),
+            _ => false,
+        };
+        let is_right = |test: &Test| test.outcome == end && spawned(test);
+        if !said || report.tests.len() != 2 || !report.tests.iter().all(is_right) {
             return Err(format!("{what}: {}", run.describe()));
         }
     }
     Ok(())
+}
+
+/// What a constructor has filled is in memory once, whatever number of tests is forked from it.
+fn memory_is_shared(workshop: &Workshop) -> Outcome {
+    let library = workshop.compile("obstacle", &["-shared", "-fPIC", "-pthread", "-lrt"])?;
+    let desk = Desk::new(workshop, "alike")?;
+    let folder = desk.file("described");
+    std::fs::create_dir(&folder).map_err(|problem| problem.to_string())?;
+    let variables = [
+        ("LD_PRELOAD".into(), library.to_string()),
+        ("OBSTACLE".into(), "memory".into()),
+        ("ALIKE".into(), folder.to_string()),
+    ];
+    // While the first one runs there is the template.
+    let (run, _) = desk.run(
+        workshop,
+        &["-j1", "--recorder", "ledger", "--spawn", "fork", "--", "describes_itself"],
+        &variables,
+    )?;
+    run.expect(0, &[])?;
+    let private = folder.join("describes_itself.private");
+    let private = std::fs::read_to_string(private).map_err(|problem| problem.to_string())?;
+    match private.parse::<u64>() {
+        Ok(kilobytes) if kilobytes < 100 << 10 && !run.stderr.contains(STARTED) => Ok(()),
+        _ => Err(format!("{private} kB are its own:\n{}", run.describe())),
+    }
 }
 
 /// Nothing is forked of what the other recorder records.

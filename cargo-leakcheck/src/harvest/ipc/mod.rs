@@ -131,15 +131,6 @@ impl Found {
     }
 }
 
-/// Whether there is anything in a namespace.
-///
-/// # Errors
-/// It cannot be listed.
-pub fn is_used(namespace: BorrowedFd<'_>) -> io::Result<bool> {
-    let objects = sys::in_ipc_namespace(namespace, || listed::objects(true)).flatten()?;
-    Ok(!objects.is_empty())
-}
-
 /// When the window of a process began. Where that is not known although it did begin, it is a loss.
 fn begun_ns(process: &Process, counters: &ProcessRecord, losses: &mut Vec<Loss>) -> Option<u64> {
     if process.begun_ns.is_none() && counters[process::BODIES] > 0 {

@@ -1,14 +1,11 @@
 //! What templates report, and the processes that are forked from them until their programs begin.
 
-use std::os::fd::AsFd as _;
-
 use nix::sys::ptrace::{getevent, getregs};
 use nix::sys::signal::kill;
 use nix::unistd::{Pid, setpgid};
 
 use super::start::traced;
 use super::{Follower, end, end_process, leave, proceed};
-use crate::harvest;
 use crate::model::Spawned;
 use crate::sys::{self, Held, Stop};
 use crate::trace::process::{Phase, Process, Thread, Turn};
@@ -230,16 +227,5 @@ impl Follower<'_> {
             self.queue.push_front(test.number);
         }
         true
-    }
-}
-
-/// Why nothing is to be forked of a template by what is in the IPC namespace that it was given: what is forked gets another one.
-fn uses_ipc(held: &Held) -> Option<String> {
-    let namespace = held.ipc()?.as_ref().map(|namespace| harvest::is_used(namespace.as_fd()));
-    match namespace {
-        Ok(Ok(false)) => None,
-        Ok(Ok(true)) => Some("it has made an IPC object".into()),
-        Ok(Err(error)) => Some(format!("its IPC objects cannot be listed: {error}")),
-        Err(error) => Some(format!("its IPC namespace cannot be referred to: {error}")),
     }
 }

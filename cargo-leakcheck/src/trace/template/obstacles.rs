@@ -101,12 +101,6 @@ fn of_status(text: &str) -> Option<&'static str> {
     lines.any(is_pending).then_some("a signal waits until it takes it")
 }
 
-/// Whether a signal waits until it is not blocked any more: `text` is `/proc/PID/status`. Children do not have it.
-fn has_pending(text: &str) -> bool {
-    let masks = text.lines().filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")));
-    masks.map(str::trim).any(|mask| mask.bytes().any(|digit| digit != b'0'))
-}
-
 /// The same of its mappings: `text` is `/proc/PID/smaps`.
 fn of_mappings(text: &str, table: &str) -> Option<String> {
     let mut name = String::new();
@@ -139,18 +133,6 @@ mod tests {
              8000-9000 {access} 00000000 00:00 0 {path}\nSize: 4 kB\nVmFlags: {flags} \n"
         );
         of_mappings(&text, "/t/frames")
-    }
-
-    #[test]
-    fn pending_signals_are_those_of_the_thread_and_of_the_process() {
-        let text = |thread: &str, process: &str| {
-            format!(
-                "Name:\ta\nSigQ:\t1/9\nSigPnd:\t{thread}\nShdPnd:\t{process}\nSigBlk:\t0000000000000200\n"
-            )
-        };
-        let none = "0000000000000000";
-        assert!(!has_pending(&text(none, none)));
-        assert!(has_pending(&text("0000000000000200", none)) && has_pending(&text(none, "8000000000000000")));
     }
 
     #[test]

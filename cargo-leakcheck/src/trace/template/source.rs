@@ -125,8 +125,6 @@ impl Preparing {
             (libc::SYS_socketpair, [1, 5 | libc::SOCK_CLOEXEC as u64, 0, 0, 0, 0]),
             (libc::SYS_brk, [0; 6]),
             (libc::SYS_prctl, [libc::PR_GET_TID_ADDRESS as u64, 0, 0, 0, 0, 0]),
-            (libc::SYS_prctl, [libc::PR_GET_PDEATHSIG as u64, 0, 0, 0, 0, 0]),
-            (libc::SYS_prctl, [libc::PR_GET_CHILD_SUBREAPER as u64, 0, 0, 0, 0, 0]),
         ];
         let alarms = [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL, libc::ITIMER_PROF];
         list.extend(alarms.map(|alarm| (libc::SYS_getitimer, [alarm as u64, 0, 0, 0, 0, 0])));
