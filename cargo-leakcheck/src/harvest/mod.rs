@@ -191,7 +191,8 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let (stacks, indices) = recorded.keys.read(&records, &snapshot.mappings, &process.history);
     snapshot.stacks = stacks;
     let symbolizer = process.libraries.as_ref().map(|libraries| &*libraries.symbolizer);
-    let symbolizer = symbolizer.map(|functions| Symbolizer::new(functions, &snapshot.mappings));
+    let executable = std::fs::read_link(format!("/proc/{}/exe", process.pid)).unwrap_or_default();
+    let symbolizer = symbolizer.map(|functions| Symbolizer::new(functions, &snapshot.mappings, &executable));
     let is_std = |stack: &CallStack| symbolizer.as_ref().is_some_and(|symbolizer| symbolizer.has(stack));
     let of_std: Vec<bool> =
         indices.iter().map(|index| index.is_some_and(|index| is_std(&snapshot.stacks[index]))).collect();

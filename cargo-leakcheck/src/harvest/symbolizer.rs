@@ -1,5 +1,7 @@
 //! What std keeps to symbolize backtraces: none of the test's doing, and often by far the most of what a test leaves.
 
+use std::path::Path;
+
 use crate::snapshot::{CallStack, Mapping};
 use crate::trace;
 
@@ -10,10 +12,9 @@ pub struct Symbolizer<'a> {
 }
 
 impl<'a> Symbolizer<'a> {
-    /// That of a program; `mappings` are those of its process, ascending, where the program's own come first.
-    pub fn new(functions: &'a trace::Symbolizer, mappings: &'a [Mapping]) -> Self {
-        let path = mappings.iter().map(|mapping| &mapping.path).find(|path| path.starts_with('/'));
-        let is_its = |mapping: &&Mapping| mapping.executable && Some(&mapping.path) == path;
+    /// That of a program; `mappings` are those of its process, which executes the file of this path.
+    pub fn new(functions: &'a trace::Symbolizer, mappings: &'a [Mapping], path: &Path) -> Self {
+        let is_its = |mapping: &&Mapping| mapping.executable && Path::new(&mapping.path) == path;
         Self { functions, executable: mappings.iter().filter(is_its).collect() }
     }
 
@@ -47,19 +48,20 @@ mod tests {
             path: path.into(),
         };
         let mappings = [
+            mapping(0x8000, 0x800, true, "/mapped.by.the.test"),
             mapping(0x10000, 0, false, "/t"),
             mapping(0x11000, 0x800, true, "/t"),
             mapping(0x70000, 0x800, true, "/libc.so"),
         ];
         // At 0x11000, 0x11020 and 0x11100 in memory.
         let functions = vec![(0x800..0x820, true), (0x820..0x840, false), (0x900..0x910, true)];
-        let symbolizer = Symbolizer::new(&functions, &mappings);
+        let symbolizer = Symbolizer::new(&functions, &mappings, Path::new("/t"));
         let has = |frames: &[u64]| symbolizer.has(&CallStack { frames: frames.to_vec() });
         assert!(has(&[0x11110]), "a call at the very end");
         assert!(!has(&[0x11100]), "a call before it");
         assert!(has(&[0x70001, 0x11500, 0x11010, 0x11030]), "filled for a backtrace");
         assert!(!has(&[0x70001, 0x11500, 0x11030, 0x11010]), "of the backtrace itself");
-        assert!(!has(&[0x70010, 0x11500, 0]), "another module's code is at the same offset");
+        assert!(!has(&[0x70010, 0x8010, 0x11500, 0]), "other code is at the same offset");
         assert!(!has(&[]));
     }
 }

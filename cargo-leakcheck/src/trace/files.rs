@@ -246,15 +246,29 @@ fn read_places(types: &Btf<'_>) -> Result<[u64; places::WORDS], String> {
     words[places::PRIVATE] = place("file", &["private_data"])?;
     words[places::INODE_NUMBER] = place("inode", &["i_ino"])?;
     words[places::SUPERBLOCK] = place("inode", &["i_sb"])?;
-    words[places::NAMESPACES] = place("task_struct", &["nsproxy"])?;
-    words[places::IPC] = place("nsproxy", &["ipc_ns"])?;
-    let kinds = place("ipc_namespace", &["ids"])? + place("ipc_ids", &["in_use"])?;
-    let size = types.size("ipc_ids").ok_or("the kernel's types (BTF) have no ipc_ids")?;
-    for (kind, word) in words[places::COUNTS..][..3].iter_mut().enumerate() {
-        *word = kinds + kind as u64 * u64::from(size);
-    }
-    words[places::COUNTS + 3] = place("ipc_namespace", &["mq_queues_count"])?;
+    let of_ipc = namespace_places(types).unwrap_or([NOWHERE; places::WORDS - places::NAMESPACES]);
+    words[places::NAMESPACES..].copy_from_slice(&of_ipc);
     Ok(words)
+}
+
+/// An offset from which nothing can be read, whatever it is added to: no address of the kernel's.
+const NOWHERE: u64 = 1 << 63;
+
+/// The same of IPC namespaces; none where the kernel has them otherwise, and then each is listed.
+fn namespace_places(types: &Btf<'_>) -> Option<[u64; places::WORDS - places::NAMESPACES]> {
+    let place = |structure: &str, member: &str| types.member(structure, &[member]).map(u64::from);
+    let kinds = place("ipc_namespace", "ids")? + place("ipc_ids", "in_use")?;
+    let size = u64::from(types.size("ipc_ids")?);
+    let [memory, semaphores, messages] = [0, 1, 2].map(|kind| kinds + kind * size);
+    let queues = place("ipc_namespace", "mq_queues_count")?;
+    Some([
+        place("task_struct", "nsproxy")?,
+        place("nsproxy", "ipc_ns")?,
+        memory,
+        semaphores,
+        messages,
+        queues,
+    ])
 }
 
 /// Start and size of functions of the kernel that are near each other, zeros for one that is not there. `symbols` are
