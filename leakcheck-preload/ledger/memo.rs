@@ -38,10 +38,11 @@ struct Record(*const AtomicU64);
 
 /// Words of a read.
 const READ: usize = 3;
-/// Added to a place where one word was read and not two: places are multiples of 8.
-const ALONE: u64 = 1;
-/// No place.
-const END: u64 = ALONE;
+/// Added to a place where two words were read and not one: places are multiples of 8.
+const PAIR: u64 = 1;
+/// No place. In a child that a signal handler has forked in the middle of [`Record::holds`] all of a record reads as zeros from
+/// there on, and nothing is to be read by it.
+const END: u64 = 0;
 
 /// In which bits a word differs from what was there. (Two words are not compared at once: what was just pushed is had from the
 /// processor's store buffer only by reads of its size.)
@@ -80,20 +81,21 @@ impl Record {
     #[inline(always)]
     unsafe fn holds(self, frame: usize) -> Option<u32> {
         let mut at = 1;
-        if self.word(at).load(Relaxed) != frame as u64 {
+        if self.word(at).load(Relaxed) != frame as u64 | PAIR {
             return None;
         }
         loop {
             let place = self.word(at).load(Relaxed);
             let then = self.word(at + 1).as_ptr() as u64;
-            let difference = if place & ALONE == 0 {
+            let difference = if place & PAIR != 0 {
+                let place = place - PAIR;
                 // SAFETY: the walk would read there, since all that led to it says what it said.
                 unsafe { difference(place, then) | difference(place + 8, then + 8) }
             } else if place == END {
                 return Some(self.word(0).load(Relaxed) as u32);
             } else {
                 // SAFETY: as above.
-                unsafe { difference(place - ALONE, then) }
+                unsafe { difference(place, then) }
             };
             if difference != 0 {
                 return None;
@@ -104,7 +106,7 @@ impl Record {
 
     fn write(self, read: usize, Read { place, first, second }: Read) {
         let at = 1 + READ * read;
-        self.word(at).store(if second.is_none() { place | ALONE } else { place }, Relaxed);
+        self.word(at).store(if second.is_some() { place | PAIR } else { place }, Relaxed);
         self.word(at + 1).store(first, Relaxed);
         self.word(at + 2).store(second.unwrap_or(0), Relaxed);
     }

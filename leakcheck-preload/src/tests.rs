@@ -160,6 +160,28 @@ fn walks_are_remembered_by_what_they_read() {
     assert_eq!(found(), None);
 }
 
+/// A signal handler that interrupts a comparison may fork: in the child the rest of the record reads as zeros.
+#[test]
+fn no_place_of_a_wiped_record_is_read() {
+    let pool: &memo::Words = Box::leak(Box::new(pool()));
+    let memory = words(2);
+    let frame = memory[0].as_ptr().addr();
+    // SAFETY: two words are there.
+    let slot = || unsafe { Slot::of(frame) };
+    (1..).find(|_| slot().missed());
+    slot().keep(pool, 42, 2, |note| {
+        note(Read { place: frame as u64, first: 0, second: Some(0) });
+        note(Read { place: 8, first: 0, second: Some(0) });
+    });
+    // The first record of the pool: the number of the call stack, and three words for each read.
+    for word in 4..7 {
+        // SAFETY: the second read.
+        unsafe { (*pool.words(1).add(word)).store(0, Relaxed) };
+    }
+    // SAFETY: what is left of the record says that nothing else is read.
+    assert!(unsafe { slot().call_stack(frame, pool) }.is_some());
+}
+
 /// No record lies in two chunks.
 #[test]
 fn records_stay_in_one_chunk() {

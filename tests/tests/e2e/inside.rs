@@ -32,7 +32,8 @@ pub const TRIALS: &[NamedTrial] = &[
 ];
 
 /// Blocks of small threads, of 10,000 threads at once, on a signal's stack, in destructors and exit
-/// handlers, and in a forked child, whose account is its own.
+/// handlers, and in a forked child, whose account is its own; also in one that a signal's handler forks
+/// in the middle of a hook.
 fn many_places(workshop: &Workshop) -> Outcome {
     let program = workshop.compile("ledger", &["-pthread"])?;
     let cases = [
@@ -41,6 +42,7 @@ fn many_places(workshop: &Workshop) -> Outcome {
         ("signal", 10 * 41, 10),
         ("late", 42 + 43, 2),
         ("fork", 44, 1),
+        ("interrupted", 46, 1),
     ];
     for (way, bytes, blocks) in cases {
         let (run, test) = exec(workshop, &[program.as_str(), way])?;
