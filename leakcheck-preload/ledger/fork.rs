@@ -2,12 +2,13 @@
 //! that are forked from it.
 
 use core::arch::naked_asm;
+use core::sync::atomic::Ordering;
 
-use crate::layout::call;
+use crate::layout::{call, control};
 use crate::{frames, hooks, ledger, sys, thread};
 
 /// Makes system calls, each of which writes down what it returns, up to the first that fails; how many have not.
-unsafe fn make(calls: *mut [usize; call::WORDS], count: usize) -> usize {
+unsafe extern "C" fn make(calls: *mut [usize; call::WORDS], count: usize) -> usize {
     for number in 0..count {
         // SAFETY: the tracer has written so many.
         let words = unsafe { &mut *calls.add(number) };
@@ -34,17 +35,53 @@ unsafe extern "C" fn leakcheck_template(calls: *mut [usize; call::WORDS], count:
     unsafe { make(calls, count) }
 }
 
-/// Forks, each time that the tracer lets it go on, with the arguments that it has put into registers. A child is sent to
-/// `leakcheck_forked` before it comes back; if the tracer is gone, or a call has failed, it goes no further than here.
+/// Makes the system calls that it is given, as [`make`], and then a process, with what the tracer has put into registers:
+/// flags in `r12`, and in `r13` where the process's id is to be written. The process is sent to [`leakcheck_forked`] before it
+/// comes back, and what has made it to here again; if the tracer is gone, or a call has failed, it goes no further.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leakcheck_clone() {
-    naked_asm!("2:", "mov eax, 56", "syscall", "test rax, rax", "jg 2b", "int3", "ud2")
+    naked_asm!(
+        "mov rbx, rsi",
+        "call {make}",
+        "cmp rax, rbx",
+        "jne 2f",
+        "mov rdi, r12",
+        "xor esi, esi",
+        "xor edx, edx",
+        "mov r10, r13",
+        "xor r8d, r8d",
+        "mov eax, 56",
+        "syscall",
+        "2:",
+        "int3",
+        "ud2",
+        make = sym make,
+    )
 }
 
-/// What a process begins by that was forked; the address of its canary, 0 if a system call has failed.
+/// What a process begins by that was made so. The first words on its stack are what the program expects in `rdx`, where it
+/// begins, and its stack pointer there. If a call has failed, it goes no further than here.
+#[unsafe(naked)]
 #[unsafe(no_mangle)]
-unsafe extern "C" fn leakcheck_forked(calls: *mut [usize; call::WORDS], count: usize, size: usize) -> usize {
+unsafe extern "C" fn leakcheck_forked() {
+    naked_asm!(
+        "call {begin}",
+        "test rax, rax",
+        "jz 2f",
+        "pop rdx",
+        "pop rax",
+        "pop rsp",
+        "jmp rax",
+        "2:",
+        "int3",
+        "ud2",
+        begin = sym begin,
+    )
+}
+
+/// The address of its canary, which the tracer finds among the control words; 0 if a system call has failed.
+unsafe extern "C" fn begin(calls: *mut [usize; call::WORDS], count: usize, size: usize) -> usize {
     thread::current().forget_id();
     // What this process forks is not recorded.
     let ready = ledger::for_each_memory(sys::wipe_in_children);
@@ -54,5 +91,7 @@ unsafe extern "C" fn leakcheck_forked(calls: *mut [usize; call::WORDS], count: u
     }
     ledger::settle();
     // SAFETY: `malloc` may be called at the entry point.
-    unsafe { hooks::malloc(size) }
+    let canary = unsafe { hooks::malloc(size) };
+    ledger::LEAKCHECK_LEDGER[control::CANARY].store(canary as u64, Ordering::Relaxed);
+    canary
 }

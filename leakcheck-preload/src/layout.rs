@@ -2,7 +2,7 @@
 //! byte order of the machine. Change [`VERSION`] with anything here.
 
 /// Version of this layout.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 
 /// Name of the symbol of the [`control`] words.
 pub const CONTROL: &str = "LEAKCHECK_LEDGER";
@@ -14,11 +14,11 @@ pub const ENTER: &str = "leakcheck_enter";
 /// Name of the function by which a template is prepared: it opens the table of frames, and makes system calls.
 pub const TEMPLATE: &str = "leakcheck_template";
 
-/// Name of the function in which a template is kept, and that makes a process each time it is let go on.
+/// Name of the function that makes system calls in a template, and then a process.
 pub const CLONE: &str = "leakcheck_clone";
 
-/// Name of the function that such a process begins by: it makes system calls, and does what [`ENTER`] does. It returns 0 if
-/// one of them has failed.
+/// Name of the function that such a process begins by: it makes system calls, does what [`ENTER`] does, and goes on into the
+/// program.
 pub const FORKED: &str = "leakcheck_forked";
 
 /// Numbers that the descriptor of the window bits may have: the first that is free and allowed. The
@@ -70,6 +70,8 @@ pub mod control {
     pub const ROOM: usize = 11;
     /// 1 when everything counts, and there are no window bits; the tracer writes it.
     pub const ALL: usize = 12;
+    /// The canary of a process that was forked, once it has begun.
+    pub const CANARY: usize = 15;
     /// Path of that table, ended by a zero byte; the tracer writes it.
     pub const TABLE_PATH: usize = 64;
     /// Where modules are that have rows in it; the tracer writes them: [`MODULE_WORDS`] each, which are
@@ -105,7 +107,10 @@ pub mod control {
     pub const PATH_BYTES: usize = (MODULES - TABLE_PATH) * 8;
 }
 
-/// A system call that [`TEMPLATE`] or [`FORKED`] makes.
+/// Bytes of code of [`CLONE`] and [`FORKED`] at most: where a process is that is in one of them.
+pub const FORK_BYTES: u64 = 64;
+
+/// A system call that [`TEMPLATE`], [`CLONE`] or [`FORKED`] makes.
 pub mod call {
     /// Its number.
     pub const NUMBER: usize = 0;

@@ -30,7 +30,10 @@ pub use descriptor::DESCRIPTOR;
 pub use growth::alive;
 pub use ipc::has_ipc;
 pub use left::{end_children, is_settled};
-pub use proc::{is_executing, is_thread_of, is_zombie, mapping, mappings, parent_of, process_of, threads_of};
+pub use proc::{
+    has_no_others, is_executing, is_thread_of, is_zombie, mapping, mappings, parent_of, process_of,
+    threads_of,
+};
 
 use std::collections::BTreeSet;
 use std::time::Instant;

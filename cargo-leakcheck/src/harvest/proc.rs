@@ -1,6 +1,7 @@
 //! What `/proc` says of a process.
 
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 
 use nix::unistd::Pid;
 
@@ -46,6 +47,12 @@ pub fn is_thread_of(process: Pid, thread: Pid) -> bool {
 /// The process whose child a thread's process is.
 pub fn parent_of(thread: Pid) -> Option<Pid> {
     Some(Pid::from_raw(status(thread, "PPid")?.parse().ok()?))
+}
+
+/// Whether a process has no other threads than these, which exist.
+pub fn has_no_others(process: Pid, known: usize) -> bool {
+    // Links to `.` and `..`, and one for each (fs/proc/base.c, `proc_task_getattr`).
+    std::fs::metadata(format!("/proc/{process}/task")).is_ok_and(|task| task.nlink() == known as u64 + 2)
 }
 
 /// The threads of a process.

@@ -1,8 +1,12 @@
 //! `ptrace` and `waitpid` with raw signal numbers: nix knows no real-time signals, which tests and
 //! glibc use.
 
+use std::time::Duration;
+
 use nix::errno::Errno;
 use nix::sys::ptrace::Options;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
 
 use super::capabilities::{Capability, without};
@@ -39,6 +43,14 @@ pub fn wait_any() -> Option<(Pid, Stop)> {
         Stop::Signal(libc::WSTOPSIG(status))
     };
     Some((Pid::from_raw(pid), stop))
+}
+
+/// Waits until a child has changed its state; whether one has before the time was up. The signal that tells of it is blocked.
+pub fn child_has_changed(limit: Duration) -> bool {
+    let signals: SigSet = std::iter::once(Signal::SIGCHLD).collect();
+    let limit = TimeSpec::from_duration(limit);
+    // SAFETY: both are valid for the call, which writes nothing else.
+    unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), limit.as_ref()) == libc::SIGCHLD }
 }
 
 /// Begins to trace a child of the own user's. Where that user is not root, not by `CAP_SYS_PTRACE`: programs that are

@@ -282,7 +282,8 @@ fn resume(pid: Pid, breakpoint: Breakpoint, registers: nix::libc::user_regs_stru
     let _ = setregs(pid, registers);
 }
 
-fn lift(pid: Pid, breakpoint: Breakpoint) {
+/// Removes a breakpoint.
+pub fn lift(pid: Pid, breakpoint: Breakpoint) {
     // Nor does it need its code.
     let _ = sys::write_word(pid, breakpoint.address, breakpoint.word);
 }

@@ -44,22 +44,27 @@ impl Capture {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    /// Reads what is there, 1 MiB at most, so that a test that writes without end cannot keep us.
-    pub fn read(&mut self) {
-        const MOST: u64 = 1 << 20;
-        let Some(pipe) = &self.pipe else { return };
-        let mut bytes = Vec::new();
-        let read = pipe.take(MOST).read_to_end(&mut bytes);
-        // It has come to its end, unless there was too much. Nothing there for the moment is an error, too.
-        let is_over = match read {
-            Ok(_) => (bytes.len() as u64) < MOST,
-            Err(error) => error.kind() != ErrorKind::WouldBlock,
-        };
-        if is_over {
-            self.pipe = None;
+    /// Reads what is there, 1 MiB at most, so that a test that writes without end cannot keep us; how many bytes that was.
+    pub fn read(&mut self) -> usize {
+        const MOST: usize = 1 << 20;
+        let mut piece = [0; 16 << 10];
+        let mut done = 0;
+        while done < MOST
+            && let Some(pipe) = &mut self.pipe
+        {
+            match pipe.read(&mut piece) {
+                Ok(0) => self.pipe = None,
+                Ok(count) => {
+                    done += count;
+                    self.hand_on(&piece[..count]);
+                    self.keep(&piece[..count]);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.pipe = None,
+            }
         }
-        self.hand_on(&bytes);
-        self.keep(&bytes);
+        done
     }
 
     /// Waits, where the other end is slow.

@@ -12,7 +12,7 @@ use super::growth::Repeated;
 use super::ledger::Ledger;
 use super::libraries::{Coverage, Libraries};
 use super::sees::Sees;
-use super::template::Changed;
+use super::template::{Changed, Source};
 use crate::model::{PlannedTest, Window};
 use crate::options::{KernelBytes, TraceOptions};
 use crate::snapshot::{Loss, Mapping, Snapshot};
@@ -38,6 +38,8 @@ pub enum Phase {
     Forked {
         /// What is to be written into its memory before.
         changed: Box<Changed>,
+        /// What it was forked from.
+        source: Arc<Source>,
     },
     /// The loader has not begun to load libraries; it stops where it does.
     Starting {
@@ -105,7 +107,7 @@ pub struct Process {
     pub pid: Pid,
     /// When its allocations count.
     pub window: Window,
-    /// The template that it was forked from, until it has begun.
+    /// The template that it was forked from, until it is known to have begun.
     pub template: Option<Pid>,
     /// How it was started; none for a child of a test.
     pub held: Option<Arc<Held>>,

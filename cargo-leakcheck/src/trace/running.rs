@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -86,11 +86,10 @@ impl Launch {
         let (streams, stdio) = streams(test.stdio, null).map_err(failed)?;
         let program = string(test.binary.path.as_str());
         let arguments = std::iter::once(program).chain(test.arguments.iter().map(string)).collect();
-        let mut environment = test.binary.environment.clone();
+        let environment = &test.binary.environment;
         let all = prepared.temporaries().filter(|_| !test.is_program() && test.wants(|trace| trace.files));
-        let temporary = all.map(|all| all.give(&mut environment));
-        let temporary = temporary.transpose().map_err(failed)?.flatten();
-        let environment = strings(&environment);
+        let temporary = all.map(|all| all.give(environment)).transpose().map_err(failed)?.flatten();
+        let environment = strings(environment, temporary.as_ref().map(Temporary::variable));
         let private_ipc = prepared.private_ipc() && test.wants(|trace| trace.ipc);
         Ok(Self {
             number,
@@ -252,15 +251,50 @@ impl Running {
     }
 }
 
-fn strings(variables: &[(OsString, OsString)]) -> Vec<CString> {
-    let variables = variables.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
-    variables.map(|variable| string(OsStr::from_bytes(&variable))).collect()
+/// The variables of an environment, and one that takes the place of those of its name.
+fn strings(environment: &[(OsString, OsString)], own: Option<(&OsStr, &OsStr)>) -> Vec<CString> {
+    let is_own = |name: &OsStr| own.is_some_and(|(own, _)| own == name);
+    let theirs = environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    let new = own.filter(|_| !environment.iter().any(|(name, _)| is_own(name)));
+    let all = theirs.map(|(name, value)| own.filter(|_| is_own(name)).unwrap_or((name, value))).chain(new);
+    let join = |(name, value): (&OsStr, &OsStr)| {
+        let mut variable = OsString::with_capacity(name.len() + value.len() + 2);
+        [name, OsStr::new("="), value].into_iter().for_each(|part| variable.push(part));
+        string(variable)
+    };
+    all.map(join).collect()
 }
 
 /// Variables, arguments and paths come from `execve` themselves or from files: a NUL cannot be in them. One
 /// that has one all the same is cut there, as `execve` would.
-pub fn string(text: impl AsRef<OsStr>) -> CString {
-    let bytes = text.as_ref().as_bytes();
+pub fn string(text: impl Into<OsString>) -> CString {
+    let mut bytes = text.into().into_vec();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    CString::new(&bytes[..end]).unwrap_or_default()
+    bytes.truncate(end);
+    CString::new(bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_own_variable_takes_the_place_of_another() {
+        let environment = |names: &[&str]| -> Vec<(OsString, OsString)> {
+            names.iter().map(|name| (name.into(), "x=y".into())).collect()
+        };
+        let own = Some((OsStr::new("T"), OsStr::new("/t")));
+        let of = |names: &[&str], own| {
+            let all = strings(&environment(names), own);
+            all.iter().map(|variable| variable.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&["A", "T", "B"], own), ["A=x=y", "T=/t", "B=x=y"]);
+        assert_eq!(of(&["A"], own), ["A=x=y", "T=/t"]);
+        assert_eq!(of(&["T"], None), ["T=x=y"]);
+    }
+
+    #[test]
+    fn what_execve_would_cut_is_cut() {
+        assert_eq!(string("a\0b"), c"a".to_owned());
+    }
 }

@@ -1,7 +1,7 @@
 //! The temporary directory that each test is given, and what it leaves there.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -43,23 +43,18 @@ impl Temporaries {
         Self { parent, made: Cell::default(), free: Rc::default() }
     }
 
-    /// One for a test, named in its environment. None where that names another directory than the tool's own
-    /// environment does: it was set for the tests.
+    /// One for a test with an environment. None where that names another directory than the tool's own environment does: it
+    /// was set for the tests.
     ///
     /// # Errors
     /// There is no room for it.
-    pub fn give(&self, environment: &mut Vec<(OsString, OsString)>) -> io::Result<Option<Temporary>> {
-        let theirs = environment.iter_mut().rev().find(|(name, _)| name == VARIABLE).map(|(_, value)| value);
-        if theirs.as_deref() != std::env::var_os(VARIABLE).as_ref() {
+    pub fn give(&self, environment: &[(OsString, OsString)]) -> io::Result<Option<Temporary>> {
+        let theirs = environment.iter().rev().find(|(name, _)| name == VARIABLE).map(|(_, value)| value);
+        if theirs != std::env::var_os(VARIABLE).as_ref() {
             return Ok(None);
         }
         let known = self.free.borrow_mut().pop();
         let directory = known.map_or_else(|| self.make(), Ok)?;
-        let value = directory.path.clone().into();
-        match theirs {
-            Some(theirs) => *theirs = value,
-            None => environment.push((VARIABLE.into(), value)),
-        }
         Ok(Some(Temporary { directory, free: self.free.clone() }))
     }
 
@@ -74,6 +69,11 @@ impl Temporaries {
 }
 
 impl Temporary {
+    /// The variable that names it.
+    pub fn variable(&self) -> (&OsStr, &OsStr) {
+        (OsStr::new(VARIABLE), self.directory.path.as_os_str())
+    }
+
     /// Removes what was left in it; what that was.
     pub fn clear(self) -> LeftFiles {
         let Directory { path, inode } = &self.directory;
@@ -127,10 +127,9 @@ mod tests {
 
     /// A directory for a test that has the tool's own environment, and where it is.
     fn given(all: &Temporaries) -> (Temporary, PathBuf) {
-        let mut environment = own();
-        let given = all.give(&mut environment).unwrap().unwrap();
+        let given = all.give(&own()).unwrap().unwrap();
         let path = given.directory.path.clone();
-        assert_eq!(environment, [(VARIABLE.into(), path.clone().into_os_string())]);
+        assert_eq!(given.variable(), (VARIABLE.as_ref(), path.as_os_str()));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o1777);
         (given, path)
     }
@@ -180,6 +179,6 @@ mod tests {
     #[test]
     fn a_directory_that_was_set_for_the_tests_is_theirs() {
         let all = Temporaries::new("/nowhere".into());
-        assert!(all.give(&mut vec![(VARIABLE.into(), "/elsewhere".into())]).unwrap().is_none());
+        assert!(all.give(&[(VARIABLE.into(), "/elsewhere".into())]).unwrap().is_none());
     }
 }

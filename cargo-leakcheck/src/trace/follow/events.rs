@@ -30,6 +30,9 @@ impl Follower<'_> {
             }
             return;
         };
+        if pid == owner && self.could_not_begin(pid, stop) {
+            return self.abandon(pid, "a process that was forked could not be begun".into());
+        }
         match stop {
             Stop::Exited(_) | Stop::Signalled(_) => self.ended(pid, owner, stop),
             Stop::Event(libc::PTRACE_EVENT_EXEC, _) => self.executed(pid, owner),
@@ -41,7 +44,6 @@ impl Follower<'_> {
             // The first stop of a new thread, or a group-stop.
             Stop::Event(_, libc::SIGTRAP) | Stop::Event(libc::PTRACE_EVENT_STOP, 0) => self.begun(pid, owner),
             Stop::Event(..) => drop(sys::listen(pid)),
-            Stop::Signal(libc::SIGTRAP) if pid == owner && !self.forked_trapped(pid) => {}
             Stop::Signal(signal) => {
                 let process = self.processes.get_mut(&owner).expect("an owner is a process");
                 let forward = match signal {
@@ -194,10 +196,11 @@ impl Follower<'_> {
             }
             return;
         }
+        let is_known =
+            |thread: &Pid| process.threads.contains_key(thread) || harvest::is_zombie(owner, *thread);
         let complete = process.threads.values().all(|thread| thread.at_exit.is_some())
-            && harvest::threads_of(owner)
-                .iter()
-                .all(|thread| process.threads.contains_key(thread) || harvest::is_zombie(owner, *thread));
+            && (harvest::has_no_others(owner, process.threads.len())
+                || harvest::threads_of(owner).iter().all(is_known));
         if !complete {
             return;
         }
@@ -238,7 +241,9 @@ impl Follower<'_> {
             return;
         }
         let was_held = matches!(process.phase, Phase::Held);
-        self.forget(owner);
+        if !matches!(process.phase, Phase::Done) {
+            self.forget(owner);
+        }
         let process = self.processes.remove(&owner).expect("it was just there");
         self.owners.retain(|_, other| *other != owner);
         let turn = process.turn;

@@ -1,5 +1,8 @@
 //! What templates report, and the processes that are forked from them until their programs begin.
 
+use std::sync::Arc;
+
+use leakcheck_preload::layout::control;
 use nix::sys::ptrace::{getevent, getregs};
 use nix::sys::signal::kill;
 use nix::unistd::{Pid, setpgid};
@@ -10,8 +13,8 @@ use crate::model::Spawned;
 use crate::sys::{self, Held, Stop};
 use crate::trace::process::{Phase, Process, Thread, Turn};
 use crate::trace::running::Running;
-use crate::trace::template::{Preparing, Step, Template, descriptors};
-use crate::trace::{Event, entry};
+use crate::trace::template::{Preparing, Step, descriptors};
+use crate::trace::{Event, entry, memory};
 
 impl Follower<'_> {
     /// Something of a template has changed its state.
@@ -99,15 +102,19 @@ impl Follower<'_> {
             }
             (Step::Preparing(preparing), _) => match preparing.finish(template, registers.rax) {
                 Ok(source) => {
-                    template.go_on(Step::Ready(Box::new(source)));
+                    template.go_on(Step::Ready(Arc::new(source)));
                     self.serve(pid);
                 }
                 Err(reason) => self.give_up(pid, reason),
             },
             (Step::Forking(_, launch), _) => {
                 template.waiting.push_front(*launch);
-                let errno = nix::errno::Errno::from_raw(-(registers.rax as i64) as i32);
-                self.give_up(pid, format!("the kernel refuses to fork it: {errno}"));
+                let reason = match registers.rax.cast_signed() {
+                    // How many system calls it has made before.
+                    0.. => "it gets no descriptors".into(),
+                    errno => nix::errno::Errno::from_raw(-errno as i32).to_string(),
+                };
+                self.give_up(pid, format!("the kernel refuses to fork it: {reason}"));
             }
             (step, _) => {
                 template.step = step;
@@ -135,8 +142,9 @@ impl Follower<'_> {
         let thread = source.thread(&template.process);
         let log = template.process.log;
         template.forks += 1;
-        template.go_on(Step::Beginning(source));
-        let process = Process { template: Some(pid), phase: Phase::Forked { changed }, log, ..process };
+        template.go_on(Step::Ready(source.clone()));
+        let phase = Phase::Forked { changed, source };
+        let process = Process { template: Some(pid), phase, log, ..process };
         self.add(running, process);
         let process = self.processes.get_mut(&child).expect("it was just added");
         process.threads.insert(child, thread);
@@ -146,60 +154,48 @@ impl Follower<'_> {
         if self.take_early(child) {
             self.begin_forked(child);
         }
+        self.serve(pid);
     }
 
     /// The child of a template is stopped before it has come back from the system call that made it.
     pub(super) fn begin_forked(&mut self, pid: Pid) {
         let process = self.processes.get_mut(&pid).expect("an owner is a process");
-        let template = process.template.and_then(|template| self.templates.all.get(&template));
-        let Some(Template { step: Step::Beginning(source), .. }) = template else {
-            return self.abandon(pid, "its template has ended".into());
+        let Phase::Forked { changed, source } = std::mem::replace(&mut process.phase, Phase::Done) else {
+            return;
         };
-        let Phase::Forked { changed } = std::mem::replace(&mut process.phase, Phase::Done) else { return };
-        let options = traced(self.tests[&process.turn].test().trace(self.options));
+        let test = &self.tests[&process.turn];
+        let (number, options) = (test.number, traced(test.test().trace(self.options)));
         let ready = setpgid(pid, pid)
             .and_then(|()| nix::sys::ptrace::setoptions(pid, options))
             .map_err(|errno| errno.to_string())
             .and_then(|()| source.begin(self.steering, process, *changed));
         match ready {
             Ok(()) => proceed(pid, 0),
-            Err(reason) => self.abandon(pid, reason),
+            Err(reason) => return self.abandon(pid, reason),
         }
-    }
-
-    /// The child of a template has come to the program's entry point; whether it goes on from there.
-    pub(super) fn forked_trapped(&mut self, pid: Pid) -> bool {
-        let process = self.processes.get_mut(&pid).expect("an owner is a process");
-        let Some(template) = process.template else { return true };
-        let Phase::Canary { entry, .. } = &process.phase else { return true };
-        let is_there = getregs(pid).is_ok_and(|at| at.rip == entry.address + 1 && at.rax != 0);
-        if !is_there {
-            self.abandon(pid, "a process that was forked could not be begun".into());
-            return false;
-        }
-        process.template = None;
-        let turn = process.turn;
-        let test = &self.tests[&turn];
-        if !self.again.contains_key(&test.number) {
-            let number = test.number;
+        if !self.again.contains_key(&number) {
             self.tell(Event::Started { number });
         }
-        self.is_free(template);
-        true
     }
 
-    /// What a template has forked has taken what was sent to it.
-    fn is_free(&mut self, pid: Pid) {
-        if let Some(template) = self.templates.all.get_mut(&pid)
-            && let Step::Beginning(source) = template.take_step()
-        {
-            template.go_on(Step::Ready(source));
-            self.serve(pid);
+    /// Whether a process that was sent on its way into the program, which ends where there is a canary, has come to a trap
+    /// before: a system call has failed.
+    pub(super) fn could_not_begin(&mut self, pid: Pid, stop: Stop) -> bool {
+        let process = self.processes.get_mut(&pid).expect("an owner is a process");
+        let is_on_its_way = process.template.is_some() && !matches!(process.phase, Phase::Forked { .. });
+        if !is_on_its_way || matches!(stop, Stop::Exited(_) | Stop::Signalled(_)) {
+            return false;
         }
+        let canary = process.control.map(|words| words + control::CANARY as u64 * 8);
+        process.canary = canary.and_then(|at| memory::read_word(pid, at)).filter(|address| *address != 0);
+        if process.canary.is_some() {
+            process.template = None;
+        }
+        process.canary.is_none() && stop == Stop::Signal(libc::SIGTRAP)
     }
 
     /// A process that was forked cannot be begun: its test is started instead, as all others of its binary.
-    fn abandon(&mut self, pid: Pid, reason: String) {
+    pub(super) fn abandon(&mut self, pid: Pid, reason: String) {
         let process = self.processes.remove(&pid).expect("the caller has it");
         self.owners.retain(|_, owner| *owner != pid);
         self.steering.remove_thread(pid);
@@ -217,7 +213,6 @@ impl Follower<'_> {
 
     /// A test's process that was forked has ended before it had begun; whether its test is to have another one.
     pub(super) fn forked_ended(&mut self, turn: Turn, template: Pid) -> bool {
-        // What was sent to it may be for nobody now.
         self.has_died(template);
         let has_end = |test: &Running| self.interrupted || test.timed_out;
         if self.tests.get(&turn).is_none_or(has_end) {

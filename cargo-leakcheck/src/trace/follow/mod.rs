@@ -33,6 +33,11 @@ use templates::Templates;
 
 /// How soon a dying process is looked at again if nothing happens.
 const DYING: Duration = Duration::from_millis(5);
+/// After so long without a change of a child's state it is looked for other things, too: a test's few lines are read with
+/// something else, and do not wake anybody.
+const QUIET: Duration = Duration::from_millis(3);
+/// Who has written so many bytes meanwhile would have to wait for us the next time.
+const FLOOD: usize = 16 << 10;
 
 /// Follows the tests of one run.
 pub struct Follower<'a> {
@@ -63,6 +68,8 @@ pub struct Follower<'a> {
     templates: Templates,
     /// The kernel's objects are recorded as long as some of those run.
     weighs: bool,
+    /// A test writes as much as its pipe holds.
+    flooded: bool,
     interrupted: bool,
 }
 
@@ -108,6 +115,7 @@ impl<'a> Follower<'a> {
             again: HashMap::new(),
             templates: Templates::default(),
             weighs: false,
+            flooded: false,
             interrupted: interrupts.requested(),
         })
     }
@@ -182,45 +190,46 @@ impl<'a> Follower<'a> {
             let soon = Instant::now() + DYING;
             deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
         }
-        let timeout = match deadline {
-            None => PollTimeout::NONE,
-            Some(at) => {
-                let left = at.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-                PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
-            }
-        };
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
+        let quiet = left.map_or(QUIET, |left| left.min(QUIET));
+        if !std::mem::take(&mut self.flooded) && sys::child_has_changed(quiet) {
+            return Ok(());
+        }
         let mut files = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         if !self.interrupted {
             files.push(PollFd::new(self.interrupts.as_fd(), PollFlags::POLLIN));
         }
+        let known = files.len();
         let streams = self.tests.values().flat_map(|test| &test.streams);
         files.extend(streams.filter_map(|stream| Some(PollFd::new(stream.pipe()?, PollFlags::POLLIN))));
+        let timeout =
+            left.map_or(PollTimeout::NONE, |left| PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
         match poll(&mut files, timeout) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(errno) => return Err(Error::System { call: "poll".into(), source: errno.into() }),
         }
-        let is_ready = |file: &PollFd<'_>| file.any() == Some(true);
-        let (signalled, readable) = (is_ready(&files[0]), files[1..].iter().any(is_ready));
-        if signalled {
+        let ready: Vec<bool> = files.iter().map(|file| file.any() == Some(true)).collect();
+        let asked = ready[1..known].contains(&true);
+        if ready[0] {
             // Only one of a kind is pending: what they tell of is asked for after it.
             let _ = self.signals.read_signal();
         }
+        let streams = self.tests.values_mut().flat_map(|test| &mut test.streams);
+        let streams = streams.filter(|stream| stream.pipe().is_some()).zip(&ready[known..]);
+        for (stream, _) in streams.filter(|(_, ready)| **ready) {
+            self.flooded |= stream.read() >= FLOOD;
+        }
         if self.hands_on() {
-            if readable && let Some(signal) = self.interrupts.take() {
+            if asked && let Some(signal) = self.interrupts.take() {
                 for test in self.tests.values() {
                     // It may have ended just now.
                     let _ = kill(test.pid, signal);
                 }
             }
-        } else if !self.interrupted && readable && self.interrupts.requested() {
+        } else if asked && self.interrupts.requested() {
             self.interrupted = true;
             self.processes.values().for_each(|process| end(process.pid));
             self.templates.forget_waiting();
-        }
-        if readable {
-            for test in self.tests.values_mut() {
-                test.streams.iter_mut().for_each(super::output::Capture::read);
-            }
         }
         Ok(())
     }

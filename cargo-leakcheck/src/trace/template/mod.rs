@@ -1,11 +1,13 @@
 //! A test binary that is started once, and kept where its loader is done and nothing of the program has run. From there it
 //! forks for each test: what starting a program costs is `execve`, the loader and the libraries' constructors.
 
+mod calls;
 mod obstacles;
 mod source;
 mod stack;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
@@ -51,11 +53,9 @@ pub enum Step {
     /// It prepares itself.
     Preparing(Box<Preparing>),
     /// It is kept.
-    Ready(Box<Source>),
+    Ready(Arc<Source>),
     /// It forks for a test.
-    Forking(Box<Source>, Box<Launch>),
-    /// What it has forked is about to begin, and takes its descriptors.
-    Beginning(Box<Source>),
+    Forking(Arc<Source>, Box<Launch>),
     /// Nothing any more.
     Ended,
 }

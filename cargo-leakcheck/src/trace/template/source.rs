@@ -5,15 +5,15 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
 use leakcheck_common::CANARY_SIZE;
-use leakcheck_preload::layout::{call, control};
+use leakcheck_preload::layout::{FORK_BYTES, call, control};
 use nix::libc::{self, user_regs_struct as Registers};
 use nix::sys::ptrace::setregs;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use nix::unistd::Pid;
 
-use super::Template;
-use super::obstacles;
+use super::calls::{Calls, MAP_WORDS, begin, take};
 use super::stack::{Changed, Initial};
+use super::{Template, obstacles};
 use crate::sys;
 use crate::trace::entry::{self, Loaded};
 use crate::trace::ledger::{Forks, Says};
@@ -23,10 +23,7 @@ use crate::trace::steering::Steering;
 
 /// Arguments and environment take no more (fs/exec.c, `bprm_stack_limits`).
 const LARGEST_STACK: usize = 8 << 20;
-/// Words of `struct prctl_mm_map` (include/uapi/linux/prctl.h).
-const MAP_WORDS: usize = 13;
 const MAP_BRK: usize = 5;
-const MAP_ARGUMENTS_END: usize = 8;
 /// No vector of its own, and no file.
 const MAP_UNCHANGED: u64 = (u32::MAX as u64) << 32;
 /// Where a template's alarms are among what its calls write, of four words each, and behind them what else it may have asked for.
@@ -37,16 +34,6 @@ const ASKS: [(libc::c_int, &str); 2] = [
     (libc::PR_GET_PDEATHSIG, "it wants a signal when its parent ends"),
     (libc::PR_GET_CHILD_SUBREAPER, "it takes orphans as its children"),
 ];
-/// Room for a control message with three descriptors (`CMSG_SPACE`).
-const MESSAGE: u64 = 32;
-
-/// System calls that are made in a process, and memory for them: one behind the other on its stack.
-struct Calls {
-    start: u64,
-    words: Vec<u64>,
-    count: usize,
-}
-
 /// A template that prepares itself.
 pub struct Preparing {
     entry: Breakpoint,
@@ -59,44 +46,19 @@ pub struct Preparing {
 
 /// A template that is ready to fork.
 pub struct Source {
-    entry: Breakpoint,
     registers: Registers,
     loaded: Loaded,
     control: u64,
     forks: Forks,
     initial: Initial,
-    map: [u64; MAP_WORDS],
     /// Where the C library has the id of its first thread.
     thread_id: u64,
-    robust_list: [u64; 2],
-    /// Where descriptors for a child are sent to, and the numbers that both ends have in the template.
+    /// Where descriptors for a child are sent to.
     socket: OwnedFd,
-    numbers: [u64; 2],
-}
-
-impl Calls {
-    /// Behind `room` words of other memory.
-    fn new(registers: &Registers, calls: &[(i64, [u64; 6])], room: usize) -> Self {
-        let count = calls.len();
-        let size = (room + count * call::WORDS) as u64 * 8;
-        // Below the red zone.
-        let start = (registers.rsp - 256 - size) & !15;
-        let mut words = vec![0; room + count * call::WORDS];
-        for ((number, arguments), words) in calls.iter().zip(words[room..].chunks_exact_mut(call::WORDS)) {
-            words[call::NUMBER] = *number as u64;
-            words[call::ARGUMENTS..][..6].copy_from_slice(arguments);
-        }
-        Self { start, words, count }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-    }
-
-    /// Where the calls are.
-    fn address(&self) -> u64 {
-        self.start + (self.words.len() - self.count * call::WORDS) as u64 * 8
-    }
+    /// What it does before it forks.
+    take: Calls,
+    /// What is done before a program begins.
+    begin: Calls,
 }
 
 impl Preparing {
@@ -139,7 +101,7 @@ impl Preparing {
             return Err("its stack cannot be written".into());
         }
         let forks = ledger.forks(control);
-        let arguments = [calls.address(), calls.count as u64, 0];
+        let arguments = [calls.address(), calls.count(), 0];
         entry::call(pid, registers, calls.start, entry.address, (forks.template, arguments))?;
         Ok(Self { entry, registers, loaded, control, forks, calls })
     }
@@ -152,11 +114,11 @@ impl Preparing {
         let process = &template.process;
         let pid = process.pid;
         let Self { entry, registers, loaded, control, forks, calls } = self;
+        let room = calls.room();
         let written = words(&read(pid, calls.start, calls.words.len() * 8));
-        if result != calls.count as u64 || written.len() != calls.words.len() {
+        if result != calls.count() || written.len() != calls.words.len() {
             return Err("the kernel refuses a system call".into());
         }
-        let room = calls.words.len() - calls.count * call::WORDS;
         if written[ALARMS..ASKED].iter().any(|word| *word != 0) {
             return Err("it has set an alarm".into());
         }
@@ -190,19 +152,10 @@ impl Preparing {
         let mut map = map(pid).ok_or("it is not known where its arguments are")?;
         map[MAP_BRK] = returned(2);
         let numbers = [own, theirs].map(u64::from);
-        Ok(Source {
-            entry,
-            registers,
-            loaded,
-            control,
-            forks,
-            initial,
-            map,
-            thread_id,
-            robust_list,
-            socket,
-            numbers,
-        })
+        let take = take(&registers, own.into());
+        let begin = begin(&registers, &map, numbers, robust_list, initial.random);
+        entry::lift(pid, entry);
+        Ok(Source { registers, loaded, control, forks, initial, thread_id, socket, take, begin })
     }
 }
 
@@ -228,16 +181,17 @@ impl Source {
         let flags =
             libc::CLONE_PARENT | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
         let flags = flags | if private_ipc { libc::CLONE_NEWIPC } else { 0 };
+        if !write_all(pid, &[(self.take.start, &self.take.bytes())]) {
+            return Err("its stack cannot be written".into());
+        }
         let mut registers = self.registers;
-        registers.rip = self.forks.clone;
-        registers.rsp = (registers.rsp - 256) & !15;
-        registers.orig_rax = u64::MAX;
-        (registers.rdi, registers.rsi, registers.rdx) = (flags as u64, 0, 0);
-        (registers.r10, registers.r8) = (self.thread_id, 0);
+        (registers.rip, registers.rsp, registers.orig_rax) = (self.forks.clone, self.take.start, u64::MAX);
+        (registers.rdi, registers.rsi) = (self.take.address(), self.take.count());
+        (registers.r12, registers.r13) = (flags as u64, self.thread_id);
         setregs(pid, registers).map_err(|errno| format!("cannot set its registers: {errno}"))
     }
 
-    /// Sends a child that has just been forked, and is stopped, to where the program begins.
+    /// Sends a child that has just been forked, and is stopped, on its way into the program.
     ///
     /// # Errors
     /// Why it cannot be begun.
@@ -250,69 +204,35 @@ impl Source {
         let pid = process.pid;
         self.loaded.follow(steering, process, self.control)?;
         process.control = Some(self.control);
-        let (calls, mut writes) = (self.calls(changed.end), changed.writes);
-        writes.push((calls.start, calls.bytes()));
+        let mut writes = changed.writes;
+        writes.push((self.begin.start, self.begin.bytes()));
+        writes.push(self.begin.arguments_end(changed.end));
         let says = Says::of(process);
         let told = [
             (control::NOTES, says.notes_frees),
             (control::EXACT, says.exact_peak),
             (control::BY_STACK, says.peak_stacks),
         ];
-        for (word, value) in told {
-            if value {
-                writes.push((self.control + word as u64 * 8, 1_u64.to_ne_bytes().to_vec()));
-            }
-        }
+        let told = told.into_iter().filter(|(_, value)| *value);
+        let told = told.map(|(word, _)| self.control + word as u64 * 8);
+        writes.extend(told.chain(process.log).map(|place| (place, 1_u64.to_ne_bytes().to_vec())));
         let writes: Vec<_> = writes.iter().map(|(place, bytes)| (*place, &bytes[..])).collect();
         if !write_all(pid, &writes) {
             return Err("its memory cannot be written".into());
         }
-        let arguments = [calls.address(), calls.count as u64, CANARY_SIZE];
-        let back = self.entry.address;
-        entry::call(pid, self.registers, calls.start, back, (self.forks.forked, arguments))?;
-        process.phase = Phase::Canary { entry: self.entry, registers: Box::new(self.registers) };
+        let mut registers = self.registers;
+        (registers.rip, registers.rsp, registers.orig_rax) = (self.forks.forked, self.begin.start, u64::MAX);
+        (registers.rdi, registers.rsi) = (self.begin.address(), self.begin.count());
+        registers.rdx = CANARY_SIZE;
+        setregs(pid, registers).map_err(|errno| format!("cannot set its registers: {errno}"))?;
+        process.phase = Phase::Running;
+        steering.arm(process, pid);
         Ok(())
-    }
-
-    /// What a child does before its program begins, whose arguments end there.
-    fn calls(&self, arguments_end: u64) -> Calls {
-        // The map; the message (struct msghdr), what it is made of, its byte and its descriptors.
-        const HEADER: usize = MAP_WORDS;
-        const VECTOR: usize = HEADER + 7;
-        const BYTE: usize = VECTOR + 2;
-        const CONTROL: usize = BYTE + 1;
-        const ROOM: usize = CONTROL + MESSAGE as usize / 8 + 1;
-        let [own, theirs] = self.numbers;
-        let list = |start: u64| {
-            let at = |word: usize| start + word as u64 * 8;
-            let mm = [libc::PR_SET_MM as u64, libc::PR_SET_MM_MAP as u64, at(0), MAP_WORDS as u64 * 8, 0, 0];
-            vec![
-                (libc::SYS_close_range, [0, 2, 0, 0, 0, 0]),
-                // They get the numbers that are free now.
-                (libc::SYS_recvmsg, [own, at(HEADER), 0, 0, 0, 0]),
-                (libc::SYS_close, [own, 0, 0, 0, 0, 0]),
-                (libc::SYS_close, [theirs, 0, 0, 0, 0, 0]),
-                (libc::SYS_set_robust_list, [self.robust_list[0], self.robust_list[1], 0, 0, 0, 0]),
-                (libc::SYS_prctl, mm),
-                (libc::SYS_getrandom, [self.initial.random, 16, 0, 0, 0, 0]),
-            ]
-        };
-        let start = Calls::new(&self.registers, &list(0), ROOM).start;
-        let mut calls = Calls::new(&self.registers, &list(start), ROOM);
-        let at = |word: usize| start + word as u64 * 8;
-        calls.words[..MAP_WORDS].copy_from_slice(&self.map);
-        calls.words[MAP_ARGUMENTS_END] = arguments_end;
-        calls.words[HEADER + 2] = at(VECTOR);
-        calls.words[HEADER + 3] = 1;
-        calls.words[HEADER + 4] = at(CONTROL);
-        calls.words[HEADER + 5] = MESSAGE;
-        calls.words[VECTOR..][..2].copy_from_slice(&[at(BYTE), 1]);
-        calls
     }
 
     /// Whether a process with these registers is where a template forks.
     pub fn is_forking(&self, registers: &Registers) -> bool {
-        registers.rip.wrapping_sub(self.forks.clone) < 16
+        registers.rip.wrapping_sub(self.forks.clone) < FORK_BYTES
     }
 
     /// The first thread of a child: its ledger has blocks that are older than it.
