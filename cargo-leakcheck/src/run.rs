@@ -248,6 +248,10 @@ fn check(
                         stream.test_started(&plan[number]);
                         progress.running(plan[number].name.as_str());
                     }
+                    Event::Followed(time) if options.report.timings => {
+                        let (time, tests) = (time.as_micros(), count(plan.len() as u64, "test"));
+                        say(progress, &format!("tracer: {time} us on a processor for {tests}\n"));
+                    }
                     // If nobody receives, the analysis has panicked, and that is what shows.
                     event => drop(sender.send(event)),
                 })

@@ -333,11 +333,14 @@ pub mod listed {
     pub const NAMESPACE: usize = PLACES + super::places::LISTED;
     /// Whether there is any IPC object in it, or may be.
     pub const HAS_OBJECTS: usize = NAMESPACE + 1;
+    /// Whether the process has any POSIX timer, or may have.
+    pub const HAS_TIMERS: usize = HAS_OBJECTS + 1;
     /// Number of words.
-    pub const WORDS: usize = HAS_OBJECTS + 1;
+    pub const WORDS: usize = HAS_TIMERS + 1;
 }
 
-/// Offsets in bytes of what is listed of files and inodes of the kernel, and of what leads to the IPC namespace of a process.
+/// Offsets in bytes of what is listed of files and inodes of the kernel, and of what leads to the IPC namespace and the timers of
+/// a process.
 pub mod places {
     /// `file.f_inode`.
     pub const INODE: usize = 0;
@@ -362,8 +365,14 @@ pub mod places {
     /// The first of those in a namespace where there is how many objects of a kind there are, in 32 bits: System V's three
     /// (`ipc_namespace.ids[].in_use`), POSIX queues (`mq_queues_count`).
     pub const COUNTS: usize = 8;
+    /// How many those are.
+    pub const KINDS: usize = 4;
+    /// `task_struct.signal`.
+    pub const SIGNAL: usize = COUNTS + KINDS;
+    /// `signal_struct.posix_timers`, the head of a list.
+    pub const TIMERS: usize = SIGNAL + 1;
     /// Number of words.
-    pub const WORDS: usize = COUNTS + 4;
+    pub const WORDS: usize = TIMERS + 1;
 }
 
 /// Words of the record of a process that descends from a test's and is no more. Its key is the id that it had.

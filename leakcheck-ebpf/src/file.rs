@@ -185,6 +185,7 @@ pub fn list(ctx: *mut Listed) -> Option<()> {
         pointer(task, places[places::NAMESPACES]).and_then(|all| pointer(all, places[places::IPC]));
     entry[listed::NAMESPACE] = namespace.unwrap_or(0);
     entry[listed::HAS_OBJECTS] = u64::from(has_objects(entry[listed::NAMESPACE], places));
+    entry[listed::HAS_TIMERS] = u64::from(has_timers(task, places).unwrap_or(true));
     // If there is no room, the kernel calls once more with a larger one.
     // SAFETY: the output is the context's.
     unsafe { bpf_seq_write((*(*ctx).meta).output, (&raw const entry).cast(), size_of_val(&entry) as u32) };
@@ -194,7 +195,7 @@ pub fn list(ctx: *mut Listed) -> Option<()> {
 /// Whether there is an IPC object in a namespace, as far as can be read.
 #[inline(always)]
 fn has_objects(namespace: u64, places: &[u64; places::WORDS]) -> bool {
-    for kind in 0..places::WORDS - places::COUNTS {
+    for kind in 0..places::KINDS {
         let count = (namespace + places[places::COUNTS + kind]) as *const u32;
         // SAFETY: the helper checks where it reads.
         if unsafe { bpf_probe_read_kernel(count) }.unwrap_or(1) != 0 {
@@ -202,6 +203,15 @@ fn has_objects(namespace: u64, places: &[u64; places::WORDS]) -> bool {
         }
     }
     false
+}
+
+/// Whether a process has a POSIX timer; none where that cannot be read.
+#[inline(always)]
+fn has_timers(task: u64, places: &[u64; places::WORDS]) -> Option<bool> {
+    let signal = pointer(task, places[places::SIGNAL])?;
+    let first = pointer(signal, places[places::TIMERS])?;
+    // The head of a list that has none is 0 (`hlist_head`), or points to itself (`list_head`, before Linux 6.13).
+    Some(first != 0 && first != signal + places[places::TIMERS])
 }
 
 /// The pointer at an offset of one of the kernel's objects.

@@ -72,21 +72,12 @@ pub mod control {
     pub const ALL: usize = 12;
     /// The canary of a process that was forked, once it has begun.
     pub const CANARY: usize = 15;
-    /// Path of that table, ended by a zero byte; the tracer writes it.
-    pub const TABLE_PATH: usize = 64;
-    /// Where modules are that have rows in it; the tracer writes them: [`MODULE_WORDS`] each, which are
-    /// the start and the end of its mappings, what the loader has added to its addresses, and its key.
-    pub const MODULES: usize = TABLE_PATH + 512;
-    /// Modules at most.
-    pub const MAX_MODULES: usize = 512;
-    /// Words of a module.
-    pub const MODULE_WORDS: usize = 4;
     /// 1 when the peak is to be exact, whatever the number of threads: they keep nothing for themselves; the tracer writes it.
     pub const EXACT: usize = 13;
     /// Calls that are in no thread's account, for want of memory.
     pub const LOST_ACCOUNTS: usize = 14;
     /// Addresses of the chunks of accounts.
-    pub const ACCOUNT_CHUNKS: usize = MODULES + MAX_MODULES * MODULE_WORDS;
+    pub const ACCOUNT_CHUNKS: usize = STACK_CHUNKS + CHUNKS + 1;
     /// Accounts handed out.
     pub const ACCOUNTS: usize = ACCOUNT_CHUNKS + CHUNKS;
     /// What the accounts have handed over: live bytes, and the most that this ever was, both with a sign. In cache lines that
@@ -99,8 +90,19 @@ pub mod control {
     pub const WALK_CHUNKS: usize = SHARED + 16;
     /// Words of those handed out, the unused first one included.
     pub const WALKS: usize = WALK_CHUNKS + CHUNKS;
+    /// How many words the tracer reads: those before this one.
+    pub const READ: usize = WALKS + 1;
+    /// Path of the table of frames, ended by a zero byte; the tracer writes it.
+    pub const TABLE_PATH: usize = READ;
+    /// Where modules are that have rows in that; the tracer writes them: [`MODULE_WORDS`] each, which are
+    /// the start and the end of its mappings, what the loader has added to its addresses, and its key.
+    pub const MODULES: usize = TABLE_PATH + 512;
+    /// Modules at most.
+    pub const MAX_MODULES: usize = 512;
+    /// Words of a module.
+    pub const MODULE_WORDS: usize = 4;
     /// Number of words.
-    pub const WORDS: usize = WALKS + 1;
+    pub const WORDS: usize = MODULES + MAX_MODULES * MODULE_WORDS;
     /// Chunks of each kind.
     pub const CHUNKS: usize = 23;
     /// Bytes of a path at most.

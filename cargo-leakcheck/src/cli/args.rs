@@ -328,7 +328,8 @@ pub struct RunArgs {
     /// Record in the spare tables only, as if the kernel had no memory at hand (for tests)
     #[arg(long, hide = true)]
     pub spare_only: bool,
-    /// Print how long the leak check at a process's exit took, and the memory it took (for the benchmark)
+    /// Print how long the leak check at a process's exit and following all tests took, and the memory it took (for the
+    /// benchmark)
     #[arg(long, hide = true)]
     pub timings: bool,
 }

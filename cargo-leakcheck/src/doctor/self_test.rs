@@ -62,7 +62,8 @@ fn run(
         | Event::Weighed(_)
         | Event::ByUprobe { .. }
         | Event::NotForked { .. }
-        | Event::Started { .. } => {}
+        | Event::Started { .. }
+        | Event::Followed(_) => {}
     })?;
     if interrupted {
         return Err(Error::Interrupted);

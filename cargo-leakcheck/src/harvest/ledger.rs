@@ -44,8 +44,8 @@ impl Ledger {
     /// # Errors
     /// What is there is no ledger.
     pub fn read(reader: Pid, address: u64) -> Result<Self, String> {
-        let control = words(&read(reader, address, control::WORDS * 8));
-        if control.len() != control::WORDS {
+        let control = words(&read(reader, address, control::READ * 8));
+        if control.len() != control::READ {
             return Err("the ledger cannot be read".to_owned());
         }
         if control[control::VERSION] != leakcheck_preload::layout::VERSION {
@@ -74,14 +74,40 @@ impl Ledger {
         ranges.collect()
     }
 
+    /// Looks whether one of these records may be of a finding: a block of the window that is allocated, but for the canary, or
+    /// a bad free. Also what there is of the canary.
+    pub fn glance(&self, records: &[Range<u64>], canary: Option<u64>) -> (bool, Option<BlockRecord>) {
+        const ALIVE: u64 = block::LIVE | block::WINDOW;
+        let (mut may_be, mut of_canary) = (false, None);
+        self.each(records, |record| {
+            let (words, _) = record.as_chunks::<8>();
+            let word = |word: usize| u64::from_ne_bytes(words[word]);
+            let flags = word(block::FLAGS);
+            if flags & (block::BAD_FREE | block::LIVE) == block::LIVE && canary == Some(word(block::ADDRESS))
+            {
+                of_canary = Entry::of(record).and_then(|entry| match entry {
+                    Entry::Block(_, record) => Some(record),
+                    Entry::BadFree(_) => None,
+                });
+            } else {
+                may_be |= flags & ALIVE == ALIVE || flags & block::BAD_FREE != 0;
+            }
+        });
+        (may_be, of_canary)
+    }
+
     /// Calls `found` with what each of these records says.
     pub fn entries(&self, records: &[Range<u64>], mut found: impl FnMut(Entry)) {
+        self.each(records, |record| Entry::of(record).into_iter().for_each(&mut found));
+    }
+
+    fn each(&self, records: &[Range<u64>], mut found: impl FnMut(&[u8; RECORD as usize])) {
         let mut pages = Pages::of(self.reader);
         for range in records {
             // What is missing was lost with the memory that was to hold it, and is counted.
             let _ = pages.read(range, |_, bytes| {
-                let (records, _) = bytes.as_chunks::<{ RECORD as usize }>();
-                records.iter().filter_map(Entry::of).for_each(&mut found);
+                let (records, _) = bytes.as_chunks();
+                records.iter().for_each(&mut found);
             });
         }
     }
@@ -247,6 +273,29 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of each of them alone, in this process's memory.
+    #[test]
+    fn a_glance_sees_what_may_be_a_finding() {
+        const CANARY: u64 = 0x50;
+        let glance = |address: u64, flags: u64| {
+            let record: [u64; block::WORDS] = [address, 8, flags, 0, 0, 0, 0, 0];
+            let start = record.as_ptr() as u64;
+            let ledger = Ledger { control: Vec::new(), reader: nix::unistd::getpid() };
+            let of_it = start..start + RECORD;
+            let (may_be, canary) = ledger.glance(std::slice::from_ref(&of_it), Some(CANARY));
+            (may_be, canary.map(|record| record[common::FLAGS]))
+        };
+        let (live, window) = (block::LIVE, block::WINDOW);
+        assert_eq!(glance(0x10, live | window), (true, None));
+        assert_eq!(glance(0x10, live), (false, None));
+        assert_eq!(glance(0x10, window), (false, None));
+        assert_eq!(glance(0, 0), (false, None));
+        assert_eq!(glance(0x10, block::BAD_FREE), (true, None));
+        assert_eq!(glance(CANARY, block::BAD_FREE | block::DOUBLE), (true, None));
+        assert_eq!(glance(CANARY, live | window), (false, Some(common::FLAG_LIVE | common::FLAG_WINDOW)));
+        assert_eq!(glance(CANARY, 0), (false, None), "it was freed");
+    }
 
     #[test]
     fn records_are_shared_evenly() {

@@ -31,8 +31,7 @@ pub use growth::alive;
 pub use ipc::has_ipc;
 pub use left::{end_children, is_settled};
 pub use proc::{
-    has_no_others, is_executing, is_thread_of, is_zombie, mapping, mappings, parent_of, process_of,
-    threads_of,
+    has_no_others, is_executing, is_zombie, mapping, mappings, parent_of, process_of, threads_of,
 };
 
 use std::collections::BTreeSet;
@@ -163,10 +162,11 @@ fn look_at(steering: &Steering, process: &Process) -> Snapshot {
     let nothing = recorded.has_nothing() && interrupted.is_empty();
     let is_empty = files::has_empty_namespace(process, open.as_ref());
     let ipc = ipc::Found::of(steering, process, &counters, is_empty, &mut snapshot.losses);
+    let no_timers = files::has_no_timers(open.as_ref());
     let left = process
         .wanted
         .left
-        .then(|| left::Found::of(steering, process, &threads, &counters, &mut snapshot.losses));
+        .then(|| left::Found::of(steering, process, &threads, &counters, no_timers, &mut snapshot.losses));
     let totals = totals::of(steering, process, &counters);
     let mapped = mapped::Found::of(steering, process, &counters, &mut snapshot.losses);
     let growth = process.repeated.as_ref().map(|repeated| growth::of(repeated, &mut recorded.keys));

@@ -39,11 +39,6 @@ pub fn process_of(thread: Pid) -> Option<Pid> {
     Some(Pid::from_raw(status(thread, "Tgid")?.parse().ok()?))
 }
 
-/// Whether a thread is one of a process.
-pub fn is_thread_of(process: Pid, thread: Pid) -> bool {
-    std::fs::symlink_metadata(format!("/proc/{process}/task/{thread}")).is_ok()
-}
-
 /// The process whose child a thread's process is.
 pub fn parent_of(thread: Pid) -> Option<Pid> {
     Some(Pid::from_raw(status(thread, "PPid")?.parse().ok()?))

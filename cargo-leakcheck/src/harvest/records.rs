@@ -15,6 +15,8 @@ use crate::parallel;
 use crate::snapshot::{BadFree, Before, Block, Blocks, Loss};
 use crate::trace::{BadFreeRecord, BlockRecord, Heap, Kernel, Process, ProcessRecord};
 
+/// So many bytes of records are looked at before they are taken, since most tests leave nothing.
+const WORTH_A_GLANCE: u64 = 256 << 10;
 /// So many bytes of records are worth a thread.
 const WORTH_SHARING: u64 = 16 << 20;
 
@@ -73,7 +75,12 @@ impl<'a> Records<'a> {
             Self::Ledger(ledger) => {
                 let records = ledger.records();
                 let bytes: u64 = records.iter().map(|range| range.end - range.start).sum();
-                if bytes < WORTH_SHARING {
+                // Who has allocated blocks is asked of all of them.
+                let may_be = bytes > WORTH_A_GLANCE || !interrupted.is_empty() || keeps_threads;
+                let glance = (!may_be).then(|| ledger.glance(&records, canary));
+                if let Some((false, of_canary)) = glance {
+                    canary.zip(of_canary).iter().for_each(|(address, record)| recorded.add(*address, record));
+                } else if bytes < WORTH_SHARING {
                     recorded = recorded.with(ledger, &records);
                 } else {
                     let [first, later] = ledger::halves(&records);

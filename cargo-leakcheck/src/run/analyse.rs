@@ -55,7 +55,11 @@ pub fn analyse(
                 }
             }
             // Those were the tracer's own.
-            Event::Ready(_) | Event::ByUprobe { .. } | Event::NotForked { .. } | Event::Started { .. } => {}
+            Event::Ready(_)
+            | Event::ByUprobe { .. }
+            | Event::NotForked { .. }
+            | Event::Started { .. }
+            | Event::Followed(_) => {}
         }
     }
     checked.sort_by_key(|(number, _)| *number);

@@ -32,8 +32,8 @@ pub use nix::sys::signal::Signal;
 pub use patient::Patient;
 pub use procfs::{contents, status, text};
 pub use ptrace::{
-    Stop, child_has_changed, cont, is_breakpoint, is_ending, listen, read_word, robust_list, seize,
-    sent_by_kernel, set_breakpoints, time_stamp, wait_any, write_word,
+    Stop, child_has_changed, cont, is_breakpoint, is_ending, is_thread_of, listen, read_word, robust_list,
+    seize, sent_by_kernel, set_breakpoints, time_stamp, wait_any, write_word,
 };
 pub use shared::SharedBits;
 pub use spawn::{Held, Program, Spawner};

@@ -96,6 +96,14 @@ pub fn is_ending(pid: Pid) -> bool {
     info.map_or(true, |info| info.si_code >> 8 == libc::PTRACE_EVENT_EXIT)
 }
 
+/// Whether a thread that exists is one of a process.
+pub fn is_thread_of(process: Pid, thread: Pid) -> bool {
+    // SAFETY: no memory is involved, and no signal is sent.
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, process.as_raw(), thread.as_raw(), 0) };
+    // Whether it may be sent one is asked only where it is (kernel/signal.c, `do_send_specific`).
+    Errno::result(sent) != Err(Errno::ESRCH)
+}
+
 /// The time stamp counter, which the ledger writes down with each block.
 pub fn time_stamp() -> u64 {
     // SAFETY: every x86_64 processor has the instruction.

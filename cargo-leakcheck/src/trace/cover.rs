@@ -163,7 +163,7 @@ impl Prepared {
             true => self.copy(Kind::Allocator, &path, records).map(|(library, _)| library),
             false => Ok(Arc::new(Library { original: path.clone(), path })),
         });
-        Ok(Ok(Libraries {
+        Ok(Ok(Arc::new(Libraries {
             libc,
             malloc,
             start: Start::Loader(loader),
@@ -178,7 +178,7 @@ impl Prepared {
             log,
             unforkable,
             symbolizer: Arc::new(symbolizer),
-        }))
+        })))
     }
 
     /// A statically linked executable has all that is probed in itself.
@@ -236,7 +236,7 @@ impl Prepared {
         let of = others.first().map(|allocator| format!(", and has {} in it", allocator.name));
         let because = format!("it is statically linked{}", of.unwrap_or_default());
         let path = binary.path.canonicalize_utf8().unwrap_or_else(|_| binary.path.clone());
-        Ok(Libraries {
+        Ok(Arc::new(Libraries {
             libc: Arc::new(Library { original: path.clone(), path }),
             malloc: malloc - code.first_page(),
             start: Start::Function(begin - code.first_page()),
@@ -253,7 +253,7 @@ impl Prepared {
             log: code.log_behind_entry(),
             unforkable: None,
             symbolizer: Arc::new(code.symbolizer()),
-        })
+        }))
     }
 
     /// A copy with probes in it, those that record or only those that steer; and where its `malloc` is, behind

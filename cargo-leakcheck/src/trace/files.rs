@@ -10,6 +10,7 @@ use leakcheck_common::{file, listed, places};
 use nix::unistd::Pid;
 
 use super::btf::{Btf, Parameter};
+use super::file_places;
 use super::object::{Programs, check_tracepoint, load_other};
 use super::symbols::{self, SYMBOLS};
 use super::table::{Table, take};
@@ -57,6 +58,8 @@ pub struct OpenFile {
     words: [u64; listed::NAMESPACE - 1],
     /// The IPC namespace of its process.
     pub namespace: Namespace,
+    /// Whether its process has timers, as far as is known.
+    pub has_timers: bool,
 }
 
 /// An IPC namespace.
@@ -81,7 +84,8 @@ impl OpenFile {
         let words = std::array::from_fn(|word| entry[listed::FILE + word]);
         let namespace =
             Namespace { address: entry[listed::NAMESPACE], has_objects: entry[listed::HAS_OBJECTS] != 0 };
-        Self { number: entry[listed::NUMBER] as u32, words, namespace }
+        let has_timers = entry[listed::HAS_TIMERS] != 0;
+        Self { number: entry[listed::NUMBER] as u32, words, namespace, has_timers }
     }
 
     /// The address of the file.
@@ -113,7 +117,7 @@ impl Files {
         let settings = array(take(tables, "FILE_SITES")).map_err(|error| error.to_string())?;
         let mut offsets: Array<_, [u64; places::WORDS]> =
             Array::try_from(Map::Array(take(tables, "PLACES"))).map_err(|error| error.to_string())?;
-        offsets.set(0, read_places(types)?, 0).map_err(|error| error.to_string())?;
+        offsets.set(0, file_places::read(types)?, 0).map_err(|error| error.to_string())?;
         let others = ["EMPTY_FILE", "FILE_MARKS"].map(|name| take(tables, name));
         let list = types.function("bpf_iter_task_file").ok_or("the kernel has no list of descriptors")?;
         // Where the allocator was called from, and the object: in all versions so far.
@@ -233,44 +237,6 @@ fn shows_addresses(symbols: impl BufRead) -> bool {
     lines.any(|line| line.iter().take_while(|byte| **byte != b' ').any(|digit| *digit != b'0'))
 }
 
-/// Where this kernel's files, inodes and processes have what is listed of them.
-fn read_places(types: &Btf<'_>) -> Result<[u64; places::WORDS], String> {
-    let place = |structure: &str, members: &[&str]| {
-        let place = types.member(structure, members).map(u64::from);
-        place.ok_or_else(|| format!("the kernel's types (BTF) have no {structure}.{}", members.join(".")))
-    };
-    let mut words = [0; places::WORDS];
-    words[places::INODE] = place("file", &["f_inode"])?;
-    words[places::NAME] = place("file", &["f_path", "dentry"])?;
-    words[places::OPERATIONS] = place("file", &["f_op"])?;
-    words[places::PRIVATE] = place("file", &["private_data"])?;
-    words[places::INODE_NUMBER] = place("inode", &["i_ino"])?;
-    words[places::SUPERBLOCK] = place("inode", &["i_sb"])?;
-    let of_ipc = namespace_places(types).unwrap_or([NOWHERE; places::WORDS - places::NAMESPACES]);
-    words[places::NAMESPACES..].copy_from_slice(&of_ipc);
-    Ok(words)
-}
-
-/// An offset from which nothing can be read, whatever it is added to: no address of the kernel's.
-const NOWHERE: u64 = 1 << 63;
-
-/// The same of IPC namespaces; none where the kernel has them otherwise, and then each is listed.
-fn namespace_places(types: &Btf<'_>) -> Option<[u64; places::WORDS - places::NAMESPACES]> {
-    let place = |structure: &str, member: &str| types.member(structure, &[member]).map(u64::from);
-    let kinds = place("ipc_namespace", "ids")? + place("ipc_ids", "in_use")?;
-    let size = u64::from(types.size("ipc_ids")?);
-    let [memory, semaphores, messages] = [0, 1, 2].map(|kind| kinds + kind * size);
-    let queues = place("ipc_namespace", "mq_queues_count")?;
-    Some([
-        place("task_struct", "nsproxy")?,
-        place("nsproxy", "ipc_ns")?,
-        memory,
-        semaphores,
-        messages,
-        queues,
-    ])
-}
-
 /// Start and size of functions of the kernel that are near each other, zeros for one that is not there. `symbols` are
 /// [`symbols::lines`].
 fn functions<const N: usize>(symbols: impl BufRead, names: [&str; N]) -> [[u64; 2]; N] {
@@ -310,10 +276,10 @@ mod tests {
 
     #[test]
     fn files_are_the_same_by_all_that_is_known_of_them() {
-        let words = [7, 0xa0, 0xb0, 0xc0, 0xd0, 0, 42, 0xe0, 0xf0, 0];
+        let words = [7, 0xa0, 0xb0, 0xc0, 0xd0, 0, 42, 0xe0, 0xf0, 0, 0];
         let one = OpenFile::new(words);
         assert_eq!((one.number, one.file()), (7, 0xa0));
-        let of_others = [listed::NUMBER, listed::NAMESPACE, listed::HAS_OBJECTS];
+        let of_others = [listed::NUMBER, listed::NAMESPACE, listed::HAS_OBJECTS, listed::HAS_TIMERS];
         for place in 0..words.len() {
             let mut others = words;
             others[place] += 1;

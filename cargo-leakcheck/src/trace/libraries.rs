@@ -120,4 +120,4 @@ impl Libraries {
 }
 
 /// How a binary can be traced, or why it cannot.
-pub type Coverage = std::result::Result<Libraries, String>;
+pub type Coverage = std::result::Result<Arc<Libraries>, String>;

@@ -12,6 +12,7 @@ mod code;
 mod cover;
 mod created;
 mod entry;
+mod file_places;
 mod files;
 mod follow;
 mod growth;
@@ -53,6 +54,7 @@ mod template;
 mod temporary;
 mod unused;
 pub mod unwind;
+mod variables;
 mod weigh;
 
 pub(crate) use created::DIRECTORY as SHARED_FILES;
@@ -75,6 +77,7 @@ pub use follow::block_signals;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use camino::Utf8PathBuf;
 
@@ -120,6 +123,8 @@ pub enum Event {
     },
     /// Such a test has ended once more.
     Weighed(Box<Traced>),
+    /// All that were to be followed have been, which has taken the thread that does it so long on a processor.
+    Followed(Duration),
 }
 
 /// A test that has run.

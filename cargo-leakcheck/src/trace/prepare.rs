@@ -3,6 +3,7 @@
 //! scope: no process but the run's tests maps it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::CString;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::modules::Modules;
 use super::sites::Site;
 use super::steering::Steering;
 use super::temporary::Temporaries;
+use super::variables::strings;
 use crate::error::{Error, Result};
 use crate::model::{PlannedTest, RecordedBy, TestBinary, Window};
 use crate::options::{Recorder, TraceOptions};
@@ -30,6 +32,8 @@ pub struct Prepared {
     /// them.
     pub(super) libraries: HashMap<(Utf8PathBuf, bool), (Arc<Library>, u64)>,
     binaries: BTreeMap<Utf8PathBuf, Coverage>,
+    /// What the tests of each have in their environments.
+    environments: HashMap<Utf8PathBuf, Arc<[CString]>>,
     /// Executables whose processes are followed where tests start them, by device and inode.
     executables: HashMap<(u64, u64), Utf8PathBuf>,
     /// The ledger, where that is a recorder.
@@ -77,6 +81,7 @@ impl Prepared {
             directory,
             libraries: HashMap::new(),
             binaries: BTreeMap::new(),
+            environments: HashMap::new(),
             executables: HashMap::new(),
             ledger: None,
             recorder: options.recorder,
@@ -114,6 +119,7 @@ impl Prepared {
                 Err(reason) => Err(reason),
             };
             prepared.binaries.insert(binary.path.clone(), coverage);
+            prepared.environments.insert(binary.path.clone(), strings(&binary.environment));
         }
         if prepared.passing().next().is_some() {
             steering.make_room(options)?;
@@ -165,6 +171,11 @@ impl Prepared {
     pub fn child(&self, pid: Pid) -> Option<&Coverage> {
         let executable = identity(format!("/proc/{pid}/exe").as_ref()).ok()?;
         self.binaries.get(self.executables.get(&executable)?)
+    }
+
+    /// What a test of the binary has in its environment.
+    pub fn environment(&self, binary: &TestBinary) -> Arc<[CString]> {
+        self.environments[&binary.path].clone()
     }
 
     /// How the binary is traced.

@@ -114,7 +114,7 @@ pub struct Process {
     /// How far it has come.
     pub phase: Phase,
     /// The libraries it is given; none when it cannot be traced.
-    pub libraries: Option<Libraries>,
+    pub libraries: Option<Arc<Libraries>>,
     /// The threads that are followed.
     pub threads: HashMap<Pid, Thread>,
     /// Thread pointers of threads that have finished.

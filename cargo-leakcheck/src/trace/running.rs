@@ -1,8 +1,8 @@
 //! One test while it runs: its own process, and children of it that are followed.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use super::process::{Process, Turn};
 use super::steering::Steering;
 use super::template::Template;
 use super::temporary::Temporary;
+use super::variables::{Variables, string};
 use super::{Child, Traced};
 use crate::error::{Error, Result};
 use crate::model::{Outcome, Output, PlannedTest, Ran, RecordedBy, Spawned, Stdio};
@@ -61,7 +62,7 @@ pub struct Launch {
     /// All arguments, the program first.
     pub arguments: Vec<CString>,
     /// All environment variables.
-    pub environment: Vec<CString>,
+    pub environment: Variables,
     /// Standard input, output and error.
     pub stdio: [Arc<OwnedFd>; 3],
     /// It gets an IPC namespace of its own.
@@ -86,10 +87,11 @@ impl Launch {
         let (streams, stdio) = streams(test.stdio, null).map_err(failed)?;
         let program = string(test.binary.path.as_str());
         let arguments = std::iter::once(program).chain(test.arguments.iter().map(string)).collect();
-        let environment = &test.binary.environment;
         let all = prepared.temporaries().filter(|_| !test.is_program() && test.wants(|trace| trace.files));
-        let temporary = all.map(|all| all.give(environment)).transpose().map_err(failed)?.flatten();
-        let environment = strings(environment, temporary.as_ref().map(Temporary::variable));
+        let temporary = all.map(|all| all.give(&test.binary.environment));
+        let temporary = temporary.transpose().map_err(failed)?.flatten();
+        let own = temporary.as_ref().map(Temporary::variable);
+        let environment = Variables::new(prepared.environment(&test.binary), own);
         let private_ipc = prepared.private_ipc() && test.wants(|trace| trace.ipc);
         Ok(Self {
             number,
@@ -122,7 +124,7 @@ impl Launch {
             .spawn(Program {
                 path: self.arguments[0].clone(),
                 arguments: std::mem::take(&mut self.arguments),
-                environment: std::mem::take(&mut self.environment),
+                environment: self.environment.iter().map(CStr::to_owned).collect(),
                 directory: string(test.binary.directory.as_str()),
                 stdio: self.stdio.clone(),
                 private_ipc: self.private_ipc,
@@ -156,7 +158,7 @@ impl Launch {
         let held = spawner.spawn(Program {
             path: self.arguments[0].clone(),
             arguments,
-            environment: self.environment.clone(),
+            environment: self.environment.iter().map(CStr::to_owned).collect(),
             directory: string(test.binary.directory.as_str()),
             stdio,
             // What constructors make is not left to everybody.
@@ -248,53 +250,5 @@ impl Running {
         let spawned = Some(self.spawned);
         let ran = Ran { test, outcome, duration, output, recorded_by, spawned, allocators, memory };
         Traced { number: self.number, interrupted, ran, children: self.children, second: None }
-    }
-}
-
-/// The variables of an environment, and one that takes the place of those of its name.
-fn strings(environment: &[(OsString, OsString)], own: Option<(&OsStr, &OsStr)>) -> Vec<CString> {
-    let is_own = |name: &OsStr| own.is_some_and(|(own, _)| own == name);
-    let theirs = environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
-    let new = own.filter(|_| !environment.iter().any(|(name, _)| is_own(name)));
-    let all = theirs.map(|(name, value)| own.filter(|_| is_own(name)).unwrap_or((name, value))).chain(new);
-    let join = |(name, value): (&OsStr, &OsStr)| {
-        let mut variable = OsString::with_capacity(name.len() + value.len() + 2);
-        [name, OsStr::new("="), value].into_iter().for_each(|part| variable.push(part));
-        string(variable)
-    };
-    all.map(join).collect()
-}
-
-/// Variables, arguments and paths come from `execve` themselves or from files: a NUL cannot be in them. One
-/// that has one all the same is cut there, as `execve` would.
-pub fn string(text: impl Into<OsString>) -> CString {
-    let mut bytes = text.into().into_vec();
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    bytes.truncate(end);
-    CString::new(bytes).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_own_variable_takes_the_place_of_another() {
-        let environment = |names: &[&str]| -> Vec<(OsString, OsString)> {
-            names.iter().map(|name| (name.into(), "x=y".into())).collect()
-        };
-        let own = Some((OsStr::new("T"), OsStr::new("/t")));
-        let of = |names: &[&str], own| {
-            let all = strings(&environment(names), own);
-            all.iter().map(|variable| variable.to_str().unwrap().to_owned()).collect::<Vec<_>>()
-        };
-        assert_eq!(of(&["A", "T", "B"], own), ["A=x=y", "T=/t", "B=x=y"]);
-        assert_eq!(of(&["A"], own), ["A=x=y", "T=/t"]);
-        assert_eq!(of(&["T"], None), ["T=x=y"]);
-    }
-
-    #[test]
-    fn what_execve_would_cut_is_cut() {
-        assert_eq!(string("a\0b"), c"a".to_owned());
     }
 }

@@ -52,6 +52,11 @@ pub fn has_empty_namespace(process: &Process, open: Option<&Listed>) -> bool {
     now.namespace.is_empty_as(&before.namespace)
 }
 
+/// Whether a process is known to have no timers.
+pub fn has_no_timers(open: Option<&Listed>) -> bool {
+    open.is_some_and(|open| open.as_ref().is_ok_and(|open| open.first().is_some_and(|it| !it.has_timers)))
+}
+
 /// The descriptors of a process that are its test's.
 pub struct Opened<'a> {
     files: &'a Files,

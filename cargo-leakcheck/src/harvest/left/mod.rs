@@ -31,18 +31,20 @@ pub struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Looks for them. What was not seen is added to `losses`.
+    /// Looks for them, but not for timers where there are none. What was not seen is added to `losses`.
     pub fn of(
         steering: &Steering,
         process: &Process,
         threads: &'a Threads,
         counters: &ProcessRecord,
+        no_timers: bool,
         losses: &mut Vec<Loss>,
     ) -> Self {
         losses.extend(lost(counters[process::LOST_STARTED], "start", |count| Loss::Started { count }));
         let started = started(steering).filter(|_| counters[process::STARTED] > 0);
         let (children, places) = children::of(steering, started, process.pid).into_iter().unzip();
-        let left = Left { children, timers: timers::of(process.pid), ..Left::default() };
+        let timers = if no_timers { Vec::new() } else { timers::of(process.pid) };
+        let left = Left { children, timers, ..Left::default() };
         let threads = threads::of(steering, started, process, threads);
         Self { left, children: places, threads }
     }

@@ -62,7 +62,7 @@ impl Follower<'_> {
 
     fn cloned(&mut self, parent: Pid, owner: Pid) {
         let child = getevent(parent).ok().map(|child| Pid::from_raw(child as i32));
-        let Some(child) = child.filter(|child| harvest::is_thread_of(owner, *child)) else {
+        let Some(child) = child.filter(|child| sys::is_thread_of(owner, *child)) else {
             self.forked(parent, self.processes[&owner].turn);
             return;
         };
@@ -125,7 +125,7 @@ impl Follower<'_> {
             process.phase = Phase::Running;
             // The window of a child begins at its entry point, where a ledger can be told of it; that of a static
             // executable where its C library is ready.
-            let is = |what: fn(&Libraries) -> bool| process.libraries.as_ref().is_some_and(what);
+            let is = |what: fn(&Libraries) -> bool| process.libraries.as_deref().is_some_and(what);
             let (is_static, layers) = (is(Libraries::is_static), is(|libraries| libraries.layers));
             let in_window = process.window == Window::Process && process.child.is_none() && !is_static;
             let ready = self.steering.add_process(pid, in_window, layers).and_then(|()| {

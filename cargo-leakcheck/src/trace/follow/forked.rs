@@ -37,7 +37,7 @@ impl Follower<'_> {
                     Err(reason) => self.give_up(pid, reason),
                 }
             }
-            Stop::Event(libc::PTRACE_EVENT_FORK, _) if matches!(template.step, Step::Forking(..)) => {
+            Stop::Event(libc::PTRACE_EVENT_FORK, _) if matches!(template.step, Step::Forking { .. }) => {
                 self.has_forked(pid);
             }
             Stop::Event(
@@ -107,7 +107,7 @@ impl Follower<'_> {
                 }
                 Err(reason) => self.give_up(pid, reason),
             },
-            (Step::Forking(_, launch), _) => {
+            (Step::Forking { launch, .. }, _) => {
                 template.waiting.push_front(*launch);
                 let reason = match registers.rax.cast_signed() {
                     // How many system calls it has made before.
@@ -128,14 +128,12 @@ impl Follower<'_> {
         let template = self.templates.all.get_mut(&pid).expect("the caller has it");
         // One that has been killed meanwhile will say so.
         let Ok(child) = getevent(pid).map(|child| Pid::from_raw(child as i32)) else { return };
-        let Step::Forking(source, launch) = template.take_step() else { return };
+        let Step::Forking { source, launch, changed } = template.take_step() else { return };
         if kill(child, None).is_err() {
             // It was killed, and is gone, before this was told.
             self.queue.push_front(launch.number);
             return self.retire(pid);
         }
-        let changed = source.change(&launch.arguments, &launch.environment);
-        let changed = Box::new(changed.expect("it was tried before"));
         let held = Held::forked(child, launch.private_ipc);
         let (running, process) =
             launch.begin(self.turns, held, Spawned::Forked, self.prepared, self.steering);

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::Event;
@@ -125,6 +126,7 @@ impl<'a> Follower<'a> {
     /// # Errors
     /// The system refuses a process or a descriptor; what was running is ended.
     pub fn run(mut self, tests: &[PlannedTest]) -> Result<bool> {
+        let before = processor_time();
         self.queue = (0..tests.len()).collect();
         self.templates.plan(tests, self.options);
         loop {
@@ -159,6 +161,7 @@ impl<'a> Follower<'a> {
                 for (_, again) in std::mem::take(&mut self.again) {
                     (self.sink)(Event::Finished(Box::new(again.first)));
                 }
+                (self.sink)(Event::Followed(processor_time().saturating_sub(before)));
                 return Ok(self.interrupted);
             }
             self.wait()?;
@@ -265,6 +268,11 @@ impl<'a> Follower<'a> {
         }
         self.give_up_templates(now);
     }
+}
+
+/// How long this thread has been on a processor.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// Lets a thread go on from a stop that is not its exit. One that was killed meanwhile is not to be sent

@@ -14,7 +14,6 @@ use crate::model::{PlannedTest, Stdio, TestBinary, Window};
 use crate::options::{Spawn, TraceOptions};
 use crate::sys;
 use crate::trace::Event;
-use crate::trace::libraries::Libraries;
 use crate::trace::running::Launch;
 use crate::trace::template::{Step, Template};
 
@@ -97,7 +96,7 @@ impl Templates {
 
     /// Whether there may be a child whose making has not been reported.
     pub(super) fn are_forking(&self) -> bool {
-        self.all.values().any(|template| matches!(template.step, Step::Forking(..)))
+        self.all.values().any(|template| matches!(template.step, Step::Forking { .. }))
     }
 
     /// Whether the process is one, or is being ended.
@@ -145,7 +144,7 @@ impl Follower<'_> {
         match coverage {
             Err(_) => Some("it cannot be traced".into()),
             Ok(libraries) if libraries.is_static() => Some("it has no loader".into()),
-            Ok(Libraries { unforkable: Some(reason), .. }) => Some((*reason).into()),
+            Ok(libraries) if libraries.unforkable.is_some() => libraries.unforkable.map(Into::into),
             Ok(_) if self.prepared.ledger(coverage).is_none() => {
                 Some("its recorder is not the ledger".into())
             }
@@ -193,15 +192,19 @@ impl Follower<'_> {
             }
             return;
         };
-        if source.change(&launch.arguments, &launch.environment).is_none() {
+        let Some(changed) = source.change(&launch.arguments, &launch.environment) else {
             self.templates.unfit.insert(launch.number);
             self.queue.push_front(launch.number);
             return self.serve(pid);
-        }
+        };
         match source.fork(pid, &launch.stdio, launch.private_ipc) {
             Ok(()) => {
                 let Step::Ready(source) = template.take_step() else { return };
-                template.go_on(Step::Forking(source, Box::new(launch)));
+                template.go_on(Step::Forking {
+                    source,
+                    launch: Box::new(launch),
+                    changed: Box::new(changed),
+                });
                 proceed(pid, 0);
             }
             Err(reason) => {
@@ -237,7 +240,7 @@ impl Follower<'_> {
         let binary = self.templates.binaries.get_mut(&template.binary).expect("it is planned");
         binary.template = None;
         let mut waiting: VecDeque<Launch> = std::mem::take(&mut template.waiting);
-        if let Step::Forking(source, launch) = template.take_step() {
+        if let Step::Forking { source, launch, .. } = template.take_step() {
             waiting.push_front(*launch);
             // What it has made, and nobody will tell of.
             let is_its = |pid: &Pid| getregs(*pid).is_ok_and(|registers| source.is_forking(&registers));

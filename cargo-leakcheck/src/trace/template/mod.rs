@@ -55,7 +55,14 @@ pub enum Step {
     /// It is kept.
     Ready(Arc<Source>),
     /// It forks for a test.
-    Forking(Arc<Source>, Box<Launch>),
+    Forking {
+        /// From there.
+        source: Arc<Source>,
+        /// The test.
+        launch: Box<Launch>,
+        /// What is to be written into the memory of what it makes.
+        changed: Box<Changed>,
+    },
     /// Nothing any more.
     Ended,
 }
@@ -99,6 +106,6 @@ impl Template {
 
     /// Tests that it has been given and that have no process yet.
     pub fn pending(&self) -> usize {
-        self.waiting.len() + usize::from(matches!(self.step, Step::Forking(..)))
+        self.waiting.len() + usize::from(matches!(self.step, Step::Forking { .. }))
     }
 }

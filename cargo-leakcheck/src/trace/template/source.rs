@@ -1,5 +1,6 @@
 //! How a template is prepared, and how what is forked from it begins.
 
+use std::ffi::CString;
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::trace::ledger::{Forks, Says};
 use crate::trace::memory::{read, words, write_all};
 use crate::trace::process::{Breakpoint, Phase, Process, Thread};
 use crate::trace::steering::Steering;
+use crate::trace::variables::Variables;
 
 /// Arguments and environment take no more (fs/exec.c, `bprm_stack_limits`).
 const LARGEST_STACK: usize = 8 << 20;
@@ -161,11 +163,7 @@ impl Preparing {
 
 impl Source {
     /// What has to be changed for a process with other arguments and variables; none where they do not fit in.
-    pub fn change(
-        &self,
-        arguments: &[std::ffi::CString],
-        variables: &[std::ffi::CString],
-    ) -> Option<Changed> {
+    pub fn change(&self, arguments: &[CString], variables: &Variables) -> Option<Changed> {
         self.initial.change(arguments, variables)
     }
 

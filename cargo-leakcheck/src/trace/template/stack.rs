@@ -3,6 +3,8 @@
 
 use std::ffi::CString;
 
+use crate::trace::variables::Variables;
+
 const AT_RANDOM: u64 = 25;
 
 /// A place in memory, and what is written there.
@@ -60,8 +62,8 @@ impl Initial {
     }
 
     /// The stack for these arguments and variables; none where they do not fit in.
-    pub fn change(&self, arguments: &[CString], variables: &[CString]) -> Option<Changed> {
-        if arguments.len() != self.arguments.len() || variables.len() != self.variables.len() {
+    pub fn change(&self, arguments: &[CString], variables: &Variables) -> Option<Changed> {
+        if arguments.len() != self.arguments.len() || variables.iter().count() != self.variables.len() {
             return None;
         }
         let start = self.arguments.first()?.0;
@@ -77,8 +79,8 @@ impl Initial {
         }
         texts.resize(room, 0);
         let mut writes = vec![(self.pointers, pointers), (start, texts)];
-        for ((place, before), variable) in self.variables.iter().zip(variables) {
-            let variable = variable.as_bytes_with_nul();
+        for ((place, before), variable) in self.variables.iter().zip(variables.iter()) {
+            let variable = variable.to_bytes_with_nul();
             if variable.len() != before.len() {
                 return None;
             }
@@ -98,6 +100,10 @@ mod tests {
 
     fn strings(texts: &[&str]) -> Vec<CString> {
         texts.iter().map(|text| CString::new(*text).unwrap()).collect()
+    }
+
+    fn variables(texts: &[&str]) -> Variables {
+        Variables::new(strings(texts).into(), None)
     }
 
     /// As the kernel makes it: count, arguments, 0, variables, 0, the auxiliary vector, and then the texts.
@@ -131,7 +137,7 @@ mod tests {
         let initial = Initial::parse(STACK, &bytes).unwrap();
         assert_eq!(initial.random, 0xabc);
         let arguments = strings(&["/bin/t", "--exact", "a::b"]);
-        let changed = initial.change(&arguments, &strings(&["A=1", "TMPDIR=/t7", "B="])).unwrap();
+        let changed = initial.change(&arguments, &variables(&["A=1", "TMPDIR=/t7", "B="])).unwrap();
         for (place, written) in &changed.writes {
             bytes[(place - STACK) as usize..][..written.len()].copy_from_slice(written);
         }
@@ -148,8 +154,8 @@ mod tests {
     fn what_does_not_fit_is_not_forked() {
         let bytes = stack(&["/bin/t", "xxx"], &["A=1"]);
         let initial = Initial::parse(STACK, &bytes).unwrap();
-        let fits = |arguments: &[&str], variables: &[&str]| {
-            initial.change(&strings(arguments), &strings(variables)).is_some()
+        let fits = |arguments: &[&str], theirs: &[&str]| {
+            initial.change(&strings(arguments), &variables(theirs)).is_some()
         };
         assert!(fits(&["/bin/t", "abc"], &["A=2"]));
         assert!(!fits(&["/bin/t", "abcd"], &["A=1"]));
