@@ -1,5 +1,6 @@
 //! A run that is ended in the middle.
 
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
@@ -19,6 +20,7 @@ pub const TRIALS: &[NamedTrial] = &[
     ("interrupt::ctrl_c", |workshop| by_request(workshop, Signal::SIGINT)),
     ("interrupt::terminate", |workshop| by_request(workshop, Signal::SIGTERM)),
     ("interrupt::sent_twice", sent_twice),
+    ("interrupt::among_events", among_events),
     ("interrupt::kill", killed),
     ("interrupt::while_cargo_is_asked", |workshop| before_the_tests(workshop, "metadata")),
     ("interrupt::during_the_build", |workshop| before_the_tests(workshop, "--no-fail-fast")),
@@ -109,6 +111,29 @@ fn sent_twice(workshop: &Workshop) -> Outcome {
     std::thread::sleep(Duration::from_millis(20));
     started.signal(Signal::SIGTERM)?;
     ended(started)
+}
+
+/// What it runs keeps the tool busy all the time.
+fn among_events(workshop: &Workshop) -> Outcome {
+    let program = workshop.compile("endless", &["-pthread"])?;
+    let desk = Desk::new(workshop, "hang")?;
+    let mut command = workshop.command(&["exec", "--", program.as_str()])?;
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut tool = command.spawn().map_err(|problem| format!("{command:?}: {problem}"))?;
+    let mut begun = [0; 6];
+    let output = tool.stdout.take();
+    let mut started = Started { tool, target: desk.file("target"), desk };
+    let read = output.ok_or("no output")?.read_exact(&mut begun);
+    let ended = read.map_err(|problem| problem.to_string()).and_then(|()| {
+        // Long enough that it would be seen if nothing else happened.
+        std::thread::sleep(Duration::from_millis(100));
+        started.signal(Signal::SIGTERM)
+    });
+    // It is handed on to the program.
+    match (started.wait()?, ended?) {
+        (status, ()) if status.success() => Err("the program has not ended by a signal".into()),
+        _ => Ok(()),
+    }
 }
 
 /// It ends in order, with all that was known.

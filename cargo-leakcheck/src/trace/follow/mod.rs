@@ -34,8 +34,8 @@ use templates::Templates;
 
 /// How soon a dying process is looked at again if nothing happens.
 const DYING: Duration = Duration::from_millis(5);
-/// After so long without a change of a child's state it is looked for other things, too: a test's few lines are read with
-/// something else, and do not wake anybody.
+/// For so long after it was looked for other things, only changes of children's states wake anybody: a test's few lines are read
+/// with something else.
 const QUIET: Duration = Duration::from_millis(3);
 /// Who has written so many bytes meanwhile would have to wait for us the next time.
 const FLOOD: usize = 16 << 10;
@@ -69,8 +69,8 @@ pub struct Follower<'a> {
     templates: Templates,
     /// The kernel's objects are recorded as long as some of those run.
     weighs: bool,
-    /// A test writes as much as its pipe holds.
-    flooded: bool,
+    /// When it is to be looked for other things than changes of children's states, whatever those do.
+    others_at: Instant,
     interrupted: bool,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Follower<'a> {
             again: HashMap::new(),
             templates: Templates::default(),
             weighs: false,
-            flooded: false,
+            others_at: Instant::now(),
             interrupted: interrupts.requested(),
         })
     }
@@ -193,9 +193,11 @@ impl<'a> Follower<'a> {
             let soon = Instant::now() + DYING;
             deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
         }
-        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
-        let quiet = left.map_or(QUIET, |left| left.min(QUIET));
-        if !std::mem::take(&mut self.flooded) && sys::child_has_changed(quiet) {
+        let now = Instant::now();
+        let left = deadline.map(|at| at.saturating_duration_since(now) + Duration::from_millis(1));
+        let quiet = self.others_at.saturating_duration_since(now);
+        let quiet = left.map_or(quiet, |left| left.min(quiet));
+        if !quiet.is_zero() && sys::child_has_changed(quiet) {
             return Ok(());
         }
         let mut files = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
@@ -219,9 +221,9 @@ impl<'a> Follower<'a> {
         }
         let streams = self.tests.values_mut().flat_map(|test| &mut test.streams);
         let streams = streams.filter(|stream| stream.pipe().is_some()).zip(&ready[known..]);
-        for (stream, _) in streams.filter(|(_, ready)| **ready) {
-            self.flooded |= stream.read() >= FLOOD;
-        }
+        let read = streams.filter(|(_, ready)| **ready).map(|(stream, _)| stream.read());
+        let is_flooded = read.fold(false, |before, count| before | (count >= FLOOD));
+        self.others_at = Instant::now() + if is_flooded { Duration::ZERO } else { QUIET };
         if self.hands_on() {
             if asked && let Some(signal) = self.interrupts.take() {
                 for test in self.tests.values() {
