@@ -232,6 +232,7 @@ fn check(
         let symbolizer = Symbolizer::new(job.own.clone());
         let traced = std::thread::scope(|scope| {
             let tracer = scope.spawn(move || {
+                let mut told = HashSet::new();
                 trace::run(kernel, plan, executables, trace, interrupts, &mut |event| match event {
                     Event::Ready(how) => {
                         let note = how.note().map_or_else(String::new, |note| format!("note: {note}\n"));
@@ -244,9 +245,12 @@ fn check(
                     Event::NotForked { binary, because } => {
                         say(progress, &report::not_forked(own, &binary, &because));
                     }
+                    // One that could not be begun in one way is in another.
                     Event::Started { number } => {
-                        stream.test_started(&plan[number]);
-                        progress.running(plan[number].name.as_str());
+                        if told.insert(number) {
+                            stream.test_started(&plan[number]);
+                            progress.running(plan[number].name.as_str());
+                        }
                     }
                     Event::Followed(time) if options.report.timings => {
                         let (time, tests) = (time.as_micros(), count(plan.len() as u64, "test"));

@@ -167,9 +167,21 @@ fn obstacles(workshop: &Workshop) -> Outcome {
         let variables = [("LD_PRELOAD".into(), library.to_string()), ("OBSTACLE".into(), what.into())];
         let (run, report) = desk.run(
             workshop,
-            &["--recorder", "ledger", "--spawn", "fork", "--", "arguments", "environment"],
+            &[
+                "--recorder",
+                "ledger",
+                "--spawn",
+                "fork",
+                "--message-format",
+                "json",
+                "--",
+                "arguments",
+                "environment",
+            ],
             &variables,
         )?;
+        // However often it was tried.
+        let started = run.stdout.matches("\"test-started\"").count();
         let said = match reason {
             Some(reason) => run.stderr.contains(&format!("{STARTED}{reason}")),
             None => !run.stderr.contains(STARTED),
@@ -183,7 +195,7 @@ fn obstacles(workshop: &Workshop) -> Outcome {
             _ => false,
         };
         let is_right = |test: &Test| test.outcome == end && spawned(test);
-        if !said || report.tests.len() != 2 || !report.tests.iter().all(is_right) {
+        if !said || started != 2 || report.tests.len() != 2 || !report.tests.iter().all(is_right) {
             return Err(format!("{what}: {}", run.describe()));
         }
     }
